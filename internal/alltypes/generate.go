@@ -1,0 +1,3 @@
+package alltypes
+
+//go:generate go run ./gen
