@@ -1,0 +1,104 @@
+package client
+
+import "time"
+
+// entry is what a channel knows of one name: a resource, an alias, a glob
+// collection or the wildcard.
+type entry struct {
+	sub     *sub
+	name    string
+	version string
+	body    []byte
+	// updated is when the body was received, due when the timer runs out.
+	updated, due time.Duration
+	more         *more
+	slot         int32  // place among the timers, from 1; 0: no timer
+	seen         uint32 // the last response that named it
+	sent         uint32 // the stream whose server was told that it is wanted
+	state        state
+
+	wanted bool // subscribed to by this name
+	held   bool // body and version are the server's last good word
+	// again: given up and taken up before the server was told (XC-22).
+	again  bool
+	queued bool // among the dirty ones
+	// received: held or rejected since it was last asked for, so that a full
+	// state without it says that it is gone (XC-15).
+	received bool
+	awaited  bool // a repetition is to be told
+	twice    bool // named twice in the response at hand
+}
+
+// more is what few entries have.
+type more struct {
+	aliases []string
+	failure *failure
+}
+
+// state is what the server has said of a name.
+type state uint8
+
+const (
+	requested state = iota
+	present
+	missing
+)
+
+// failure is why the last thing heard of a resource was no good.
+type failure struct {
+	kind    Kind
+	err     error
+	version string
+	at      time.Duration
+	// body was refused for itself; nil if the response was.
+	body    []byte
+	timeout bool
+}
+
+func (e *entry) failure() *failure {
+	if e.more == nil {
+		return nil
+	}
+	return e.more.failure
+}
+
+func (e *entry) aliases() []string {
+	if e.more == nil {
+		return nil
+	}
+	return e.more.aliases
+}
+
+// fail notes a failure, or with nil that it is over.
+func (e *entry) fail(f *failure) {
+	switch {
+	case e.more != nil:
+		e.more.failure = f
+		if f == nil && !e.held {
+			e.sub.unlink(e)
+		}
+	case f != nil:
+		e.more = &more{failure: f}
+		return
+	default:
+		return
+	}
+	if f == nil && e.more != nil && e.more.aliases == nil {
+		e.more = nil
+	}
+}
+
+func (e *entry) setAliases(list []string) {
+	switch {
+	case e.more != nil:
+		e.more.aliases = list
+	case len(list) > 0:
+		e.more = &more{aliases: list}
+		return
+	default:
+		return
+	}
+	if len(list) == 0 && e.more.failure == nil {
+		e.more = nil
+	}
+}
