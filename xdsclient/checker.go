@@ -1,0 +1,80 @@
+package xdsclient
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/xebec-proxy/xebec/internal/wire/client"
+	"github.com/xebec-proxy/xebec/xdsclient/internal/message"
+)
+
+// checker reads resources for a link's channel. It is called while the source's
+// mutex is held.
+type checker struct{ l *link }
+
+// Name reads a resource's name; that of a resource which is held is not
+// allocated again.
+func (c checker) Name(typeURL string, body []byte) (string, error) {
+	t := c.l.s.types[typeURL]
+	if t == nil {
+		return message.Name(body) //nolint:wrapcheck // says it all
+	}
+	if t.nameOf != nil {
+		return t.nameOf(body)
+	}
+	name, err := message.NameBytes(body)
+	if err != nil {
+		return "", err //nolint:wrapcheck // says it all
+	}
+	if e := t.entries[string(name)]; e != nil {
+		return e.name, nil
+	}
+	return string(name), nil
+}
+
+// Check decodes and validates. What another server has sent before is not
+// decoded again.
+func (c checker) Check(typeURL, name, version string, body []byte) (any, error) {
+	t := c.l.s.types[typeURL]
+	if t == nil {
+		return nil, nil //nolint:nilnil // nobody will see it
+	}
+	if e := t.entries[name]; e != nil && e.u != nil && bytes.Equal(e.u.body, body) {
+		if !t.brief {
+			return e.u.value, nil
+		}
+		return t.read(name, body)
+	}
+	v, err := t.decode(name, version, body)
+	if err != nil {
+		c.l.s.count(StatUpdatesInvalid, c.l, typeURL, 1)
+		return nil, err
+	}
+	c.l.s.count(StatUpdatesValid, c.l, typeURL, 1)
+	return v, nil
+}
+
+// CheckAll asks the validators of the type, and then the type itself.
+func (c checker) CheckAll(typeURL, version string, events []client.Event) error {
+	validators := c.l.s.cfg.Validators[typeURL]
+	t := c.l.s.types[typeURL]
+	if len(validators) == 0 && (t == nil || t.all == nil) {
+		return nil
+	}
+	changes := make([]Candidate, 0, len(events))
+	for i := range events {
+		ev := &events[i]
+		changes = append(changes, Candidate{
+			Name: ev.Name, Version: ev.Version, Value: ev.Value, Removed: ev.Kind == client.Missing,
+		})
+	}
+	for _, v := range validators {
+		if err := v(typeURL, changes); err != nil {
+			return fmt.Errorf("validating the response: %w", err)
+		}
+	}
+	if t != nil && t.all != nil {
+		return t.all(version, changes)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+// Package xdsclient takes configuration from xDS management servers: clusters,
+// listeners, routes and every other resource of the protocol, or of your own.
+//
+// A [Source] is one cache over one or several servers. [Watch] follows a
+// resource, or all of a type; [Fetch] reads once.
+//
+//	source, err := xdsclient.NewSource(ctx, xdsclient.Config{
+//		Node:    &corev3.Node{Id: "my-program"},
+//		Servers: []xdsclient.Server{{Name: "main", Transport: xdsclient.Dial("xds.example.com:443", creds)}},
+//	})
+//	…
+//	cancel := xdsclient.Watch(source, xdsclient.Clusters(), "backend", watcher)
+//
+// # Watching
+//
+// A [Watcher] hears of a resource in two ways. OnChange and OnError say whether
+// there is a value: OnError means that there is none, since it does not exist,
+// is invalid, or no server can be reached. OnAmbientError says that the value
+// at hand is to be kept although something is wrong. While the servers are away
+// everything that was received stays as it is.
+//
+// Each resource is decoded once for each content, however many watches there
+// are and however often it is sent. An invalid resource is refused (a NACK names
+// it and says why) and the one before stays in use; what else was in the
+// response is used.
+//
+// # Variants and transports
+//
+// Config.Delta and Config.PerType choose between the four variants of the
+// protocol over gRPC: state of the world or delta, one stream for everything
+// (ADS) or one for each type. A [Transport] reaches a server: [Conn] over a
+// connection of yours, [Dial] over one of its own; the packages
+// xdsclient/rest and xdsclient/file poll over HTTP and follow files.
+//
+// # Several servers
+//
+// Config.Servers is an order of preference. The next server is asked when one
+// cannot be reached and something that is watched is not cached; as soon as the
+// preferred one sends a resource, it takes over again (gRFC A71).
+// Server.Alternates are equal ways to one server, tried in turn.
+// Config.Authorities sends names of the form "xdstp://authority/…" to servers
+// of their own (gRFC A47).
+//
+// # How it is made
+//
+// The protocol's rules are in a pure state machine, internal/wire/client, one
+// for each stream. This package gives it streams, time and watchers, and merges
+// what several servers say. Events (a watch, a message, a timer) are worked off
+// one after the other by whichever goroutine brings the first; there is a pair
+// of goroutines for each stream and none for a resource or a watch. The next
+// message of a stream is read when the watchers have returned from the one
+// before.
+package xdsclient
