@@ -1,0 +1,269 @@
+package filter
+
+import (
+	"net/netip"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// Address is one end of a connection: IP and port, or a UNIX socket's path.
+type Address struct {
+	IP   netip.AddrPort
+	Pipe string
+}
+
+// IPAddress is the address of an IP and a port.
+func IPAddress(a netip.AddrPort) Address {
+	return Address{IP: netip.AddrPortFrom(a.Addr().Unmap(), a.Port())}
+}
+
+// PipeAddress is the address of a UNIX socket.
+func PipeAddress(path string) Address { return Address{Pipe: path} }
+
+// IsValid reports whether there is an address.
+func (a *Address) IsValid() bool { return a.IP.IsValid() || a.Pipe != "" }
+
+// String is the address as Envoy prints it: "10.0.0.1:80", "[::1]:80", a path.
+// It allocates; AppendTo does not.
+func (a *Address) String() string {
+	if !a.IP.IsValid() {
+		return a.Pipe
+	}
+	return a.IP.String()
+}
+
+// AppendTo appends what String returns.
+func (a *Address) AppendTo(dst []byte) []byte {
+	if !a.IP.IsValid() {
+		return append(dst, a.Pipe...)
+	}
+	return a.IP.AppendTo(dst)
+}
+
+// Protocol is an HTTP version.
+type Protocol uint8
+
+// HTTP versions.
+const (
+	NoProtocol Protocol = iota
+	HTTP10
+	HTTP11
+	HTTP2
+	HTTP3
+)
+
+// String is %PROTOCOL%.
+func (p Protocol) String() string {
+	return [...]string{"", "HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/3"}[p]
+}
+
+// CertInfo is what is known of a certificate.
+type CertInfo struct {
+	URISANs, DNSSANs, IPSANs, EmailSANs, OtherNameSANs []string
+	Subject, Issuer, Serial                            string
+	// Fingerprints are lower-case hex.
+	Fingerprint256, Fingerprint1 string
+	NotBefore, NotAfter          time.Time
+	// PEM is the certificate URL-encoded as Envoy does, Chain the whole chain.
+	PEM, Chain string
+	// ChainFingerprints256, ChainFingerprints1 and ChainSerials are those of
+	// all certificates presented, leaf first.
+	ChainFingerprints256, ChainFingerprints1, ChainSerials []string
+}
+
+// TLSInfo is what is known of a TLS connection.
+type TLSInfo struct {
+	// Version and Cipher are spelled as Envoy does: "TLSv1.3",
+	// "TLS_AES_128_GCM_SHA256".
+	Version, Cipher, ALPN, SNI, SessionID string
+	// Group is the name of the group of the key agreement, such as "X25519".
+	Group string
+	// PeerPresented and PeerValidated tell of the peer's certificate.
+	PeerPresented, PeerValidated, Resumed bool
+	// Peer is the peer's certificate or nil, Local ours.
+	Peer, Local *CertInfo
+}
+
+// ConnectionInfo is what is known of a downstream connection; its streams share it.
+type ConnectionInfo struct {
+	// ID is %CONNECTION_ID%.
+	ID uint64
+	// Local and Remote are the addresses in force; Direct ones the socket's own.
+	Local, Remote, DirectLocal, DirectRemote Address
+	// RequestedServerName is the SNI.
+	RequestedServerName string
+	// FilterChain is the name of the chain.
+	FilterChain string
+	// TLS is nil on plain text.
+	TLS *TLSInfo
+	// TransportFailure is %DOWNSTREAM_TRANSPORT_FAILURE_REASON%.
+	TransportFailure string
+	// TerminationDetails is %CONNECTION_TERMINATION_DETAILS%.
+	TerminationDetails string
+	// HandshakeDone is when TLS was up, since the process started; 0 if not.
+	HandshakeDone time.Duration
+	// Start is when it was accepted.
+	Start time.Duration
+	// LocalCloseReason is %DOWNSTREAM_LOCAL_CLOSE_REASON%, DetectedClose how the
+	// connection was found to end.
+	LocalCloseReason string
+	DetectedClose    DetectedClose
+	// ListenerMetadata and FilterChainMetadata are the configuration's.
+	ListenerMetadata, FilterChainMetadata *corev3.Metadata
+}
+
+// DetectedClose is how a connection was found to end.
+type DetectedClose uint8
+
+// The ways a connection ends; ClosedNormally is also one that is open.
+const (
+	ClosedNormally DetectedClose = iota
+	ClosedByLocalReset
+	ClosedByRemoteReset
+)
+
+// String is the type as access logs show it.
+func (t DetectedClose) String() string {
+	return [...]string{"Normal", "LocalReset", "RemoteReset"}[t]
+}
+
+// UpstreamInfo is what is known of the last upstream attempt.
+type UpstreamInfo struct {
+	// Host is %UPSTREAM_HOST%: the chosen host's address.
+	Host Address
+	// HostName is the endpoint's hostname.
+	HostName string
+	// Local is the address of our end.
+	Local Address
+	// ConnectionID identifies the upstream connection.
+	ConnectionID uint64
+	// Protocol is what is spoken with it.
+	Protocol Protocol
+	// TLS is nil on plain text.
+	TLS *TLSInfo
+	// TransportFailure is %UPSTREAM_TRANSPORT_FAILURE_REASON%.
+	TransportFailure string
+	// Metadata and LocalityMetadata are the endpoint's.
+	Metadata *corev3.Metadata
+	// Zone, Region and SubZone are the host's locality.
+	Region, Zone, SubZone string
+	// PoolReady is how long the request waited for a connection; -1 if it never had one.
+	PoolReady time.Duration
+	// WireSent and WireReceived count bytes on the upstream connection.
+	WireSent, WireReceived uint64
+	// Attempted lists the hosts of all attempts, oldest first.
+	Attempted []Address
+	// AttemptedNames and AttemptedIDs are the names of these hosts, and the
+	// connections that were used.
+	AttemptedNames []string
+	AttemptedIDs   []uint64
+	// ConnectStart, ConnectEnd and HandshakeEnd are the instants of the
+	// connection's making, since the process started; 0 if they have not come.
+	ConnectStart, ConnectEnd, HandshakeEnd time.Duration
+	// BodyStart is when the first byte of the response's body came; 0 if it has not.
+	BodyStart time.Duration
+	// LocalCloseReason is %UPSTREAM_LOCAL_CLOSE_REASON%, DetectedClose how the
+	// connection was found to end.
+	LocalCloseReason string
+	DetectedClose    DetectedClose
+}
+
+// Timing are the instants of a stream, since the process started; -1 while
+// they have not come.
+type Timing struct {
+	Start          time.Duration
+	LastRx         time.Duration // last byte of the request received
+	FirstUpstream  time.Duration // first byte sent upstream
+	LastUpstreamTx time.Duration
+	FirstUpstrRx   time.Duration
+	LastUpstreamRx time.Duration
+	FirstTx        time.Duration // first byte of the response sent
+	LastTx         time.Duration
+	End            time.Duration
+}
+
+// Reset says that nothing has happened but the start.
+func (t *Timing) Reset(start time.Duration) {
+	*t = Timing{start, -1, -1, -1, -1, -1, -1, -1, -1}
+}
+
+// StreamInfo is what is known of a stream, or of a connection that has no
+// streams. Filters, access logs and formatters share it (HF-14). It is confined
+// to the worker and lives as long as the stream.
+type StreamInfo struct {
+	// StartTime is the wall time of the start.
+	StartTime time.Time
+	Timing    Timing
+
+	// Protocol is the downstream HTTP version.
+	Protocol Protocol
+	// ResponseCode is 0 when there was none.
+	ResponseCode int
+	// Details is %RESPONSE_CODE_DETAILS%.
+	Details string
+	// Flags are %RESPONSE_FLAGS%.
+	Flags Flags
+
+	// Bytes of bodies, and of everything on the wire.
+	BytesReceived, BytesSent                                       uint64
+	DownstreamWireReceived, DownstreamWireSent                     uint64
+	RequestHeadersBytes, ResponseHeadersBytes, ResponseTrailersLen uint64
+
+	// RouteName, VirtualHost and Cluster are the route's.
+	RouteName, VirtualHost, Cluster string
+	// ClusterStatName is the cluster's alt_stat_name, if it has one.
+	ClusterStatName string
+	// VirtualCluster is %VIRTUAL_CLUSTER_NAME%.
+	VirtualCluster string
+	// RouteMetadata, VirtualHostMetadata and ClusterMetadata are the
+	// configuration's, nil without.
+	RouteMetadata, VirtualHostMetadata, ClusterMetadata *corev3.Metadata
+	// Attempts is %UPSTREAM_REQUEST_ATTEMPT_COUNT%.
+	Attempts int
+	// RequestID is the stream's x-request-id.
+	RequestID string
+	// StreamID identifies the stream in logs.
+	StreamID uint64
+	// HealthCheck says that a filter found the request to be a health check.
+	HealthCheck bool
+	// LocalReplyBody is %LOCAL_REPLY_BODY%.
+	LocalReplyBody string
+
+	// Remote is the stream's trusted client (HC-30), in place of the
+	// connection's remote address when valid.
+	Remote Address
+	// Connection is the downstream connection.
+	Connection *ConnectionInfo
+	// Upstream is the last attempt, if HasUpstream.
+	Upstream    UpstreamInfo
+	HasUpstream bool
+
+	// Metadata is the dynamic metadata by namespace; nil until somebody adds.
+	Metadata map[string]*structpb.Struct
+	// State is the filter state by key; nil until somebody adds. Values that
+	// have a String method are shown in access logs.
+	State map[string]any
+}
+
+// SetMetadata sets a field of the dynamic metadata.
+func (i *StreamInfo) SetMetadata(namespace, key string, v *structpb.Value) {
+	if i.Metadata == nil {
+		i.Metadata = map[string]*structpb.Struct{}
+	}
+	s := i.Metadata[namespace]
+	if s == nil {
+		s = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+		i.Metadata[namespace] = s
+	}
+	s.Fields[key] = v
+}
+
+// SetState sets an object of the filter state.
+func (i *StreamInfo) SetState(key string, v any) {
+	if i.State == nil {
+		i.State = map[string]any{}
+	}
+	i.State[key] = v
+}
