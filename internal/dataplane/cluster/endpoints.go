@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+
+	"github.com/xebec-proxy/xebec/filter"
+)
+
+// endpoint is one lb_endpoint of the configuration.
+type endpoint struct {
+	target   target
+	more     []filter.Address
+	hostname string
+	attrs    Attributes
+}
+
+// assignment is a load_assignment: its endpoints in order and its policy.
+type assignment struct {
+	endpoints []endpoint
+	weights   map[localityKey]uint32
+	groups    int // of lb_endpoints, empty ones too
+	overprov  uint32
+	weighted  bool
+	drop      Drop
+}
+
+// samePolicy reports whether the assignments differ in their endpoints at most.
+func (a *assignment) samePolicy(o *assignment) bool {
+	return a.overprov == o.overprov && a.weighted == o.weighted && a.drop == o.drop && maps.Equal(a.weights, o.weights)
+}
+
+// newAssignment reads a load_assignment for a cluster of this kind. All errors
+// are reported together, each with the path of its field below at.
+func newAssignment(k kind, la *endpointv3.ClusterLoadAssignment, at string, match func(endpoint, locality *corev3.Metadata) int) (*assignment, error) {
+	a := &assignment{groups: len(la.GetEndpoints()), overprov: 140}
+	errs := []error{a.policy(at, la.GetPolicy())}
+	for i, l := range la.GetEndpoints() {
+		path := fmt.Sprintf("%sendpoints[%d]", at, i)
+		if l.GetLedsClusterLocalityConfig() != nil || l.GetLoadBalancerEndpoints() != nil { //nolint:staticcheck // refused all the same
+			errs = append(errs, fmt.Errorf("%s: LEDS (leds_cluster_locality_config, load_balancer_endpoints) is known but not built; use lb_endpoints", path))
+			continue
+		}
+		loc := localityOf(l.GetLocality())
+		a.weigh(localityKey{l.GetPriority(), loc}, l.GetLoadBalancingWeight().GetValue())
+		for j, e := range l.GetLbEndpoints() {
+			ep, err := newEndpoint(k, e)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s.lb_endpoints[%d].%w", path, j, err))
+				continue
+			}
+			ep.attrs.Locality, ep.attrs.Priority = loc, l.GetPriority()
+			ep.attrs.LocalityMetadata = l.GetMetadata()
+			ep.attrs.TransportSocket = match(ep.attrs.Metadata, l.GetMetadata())
+			a.endpoints = append(a.endpoints, ep)
+		}
+	}
+	if k != kindEDS && len(a.endpoints) == 0 {
+		a.overprov = 140 // as in Envoy nothing has set it
+	}
+	return a, errors.Join(errs...)
+}
+
+// weigh notes the weight of a locality. Most have none, and are of the first
+// priority, which is always there.
+func (a *assignment) weigh(k localityKey, weight uint32) {
+	if weight == 0 && k.priority == 0 && a.weights[k] == 0 {
+		return
+	}
+	if a.weights == nil {
+		a.weights = make(map[localityKey]uint32)
+	}
+	a.weights[k] = weight
+}
+
+func (a *assignment) policy(at string, p *endpointv3.ClusterLoadAssignment_Policy) error {
+	if f := p.GetOverprovisioningFactor(); f != nil {
+		a.overprov = f.GetValue()
+	}
+	a.weighted = p.GetWeightedPriorityHealth()
+	// endpoint_stale_after is for endpoints that a management server sends.
+	drop, err := newDrop(p.GetDropOverloads())
+	if err != nil {
+		return fmt.Errorf("%spolicy.drop_overloads: %w", at, err)
+	}
+	a.drop = drop
+	return nil
+}
+
+func localityOf(l *corev3.Locality) Locality {
+	return Locality{Region: l.GetRegion(), Zone: l.GetZone(), SubZone: l.GetSubZone()}
+}
+
+func newEndpoint(k kind, e *endpointv3.LbEndpoint) (endpoint, error) {
+	if e.GetEndpointName() != "" {
+		return endpoint{}, errors.New("endpoint_name: named_endpoints are known but not built (nor are they in Envoy); give the endpoint itself")
+	}
+	conf := e.GetEndpoint()
+	ep := endpoint{hostname: conf.GetHostname(), attrs: Attributes{
+		Weight:    uint32Or(e.GetLoadBalancingWeight(), 1),
+		EDSHealth: e.GetHealthStatus(),
+		Metadata:  e.GetMetadata(),
+		Canary:    isCanary(e.GetMetadata()),
+	}}
+	var err error
+	if k == kindStatic || k == kindEDS {
+		ep.target.addr, err = staticTarget(conf.GetAddress())
+	} else {
+		ep.target, err = dnsTarget(k.String(), conf.GetAddress())
+		if ep.hostname == "" {
+			ep.hostname = ep.target.name
+		}
+		if ep.attrs.Metadata == nil {
+			ep.attrs.Metadata = &corev3.Metadata{} // as /config_dump shows it
+		}
+	}
+	if err != nil {
+		return ep, fmt.Errorf("endpoint.address: %w", err)
+	}
+	if len(conf.GetAdditionalAddresses()) > 0 && k != kindStatic && k != kindEDS {
+		return ep, errors.New("endpoint.additional_addresses: in a DNS cluster known but not built; use dns_lookup_family ALL or a STATIC cluster")
+	}
+	for i, more := range conf.GetAdditionalAddresses() {
+		addr, err := staticTarget(more.GetAddress())
+		if err != nil {
+			return ep, fmt.Errorf("endpoint.additional_addresses[%d].address: %w", i, err)
+		}
+		if addr.Pipe != "" || ep.target.addr.Pipe != "" {
+			return ep, fmt.Errorf("endpoint.additional_addresses[%d].address: only IP addresses can be raced", i)
+		}
+		ep.more = append(ep.more, addr)
+	}
+	return ep, nil
+}
+
+// hostSpec is a host as it should be.
+type hostSpec struct {
+	logical  bool
+	where    addresses
+	hostname string
+	attrs    Attributes
+}
+
+func (s *hostSpec) key() string { return hostKey(s.logical, &s.where, s.hostname) }
+
+// specs are the hosts of a STATIC or EDS cluster.
+func (a *assignment) specs() []hostSpec {
+	specs := make([]hostSpec, len(a.endpoints))
+	for i, e := range a.endpoints {
+		specs[i] = hostSpec{where: addresses{e.target.addr, e.more}, hostname: e.hostname, attrs: e.attrs}
+	}
+	return specs
+}

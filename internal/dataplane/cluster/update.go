@@ -1,0 +1,229 @@
+package cluster
+
+import (
+	"runtime"
+
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
+)
+
+// Update is what a change of the hosts did.
+type Update struct {
+	// Hosts is the new set.
+	Hosts *HostSet
+	// Added and Removed are the hosts that came and went. The connections of
+	// removed hosts are to be drained (CM-25).
+	Added, Removed []*Host
+}
+
+// reconcile makes the hosts of specs, keeping those of old that are the same
+// (CM-17). It is called by the one goroutine that updates the cluster.
+func (c *Cluster) reconcile(old []*Host, specs []hostSpec) (hosts, added, removed []*Host, changed bool) {
+	have := make(map[string][]*Host, len(old))
+	for _, h := range old {
+		k := h.key()
+		have[k] = append(have[k], h)
+	}
+	hosts = make([]*Host, 0, len(specs))
+	var last *Host
+	for i := range specs {
+		s := &specs[i]
+		k := ""
+		if len(have) > 0 {
+			k = s.key()
+		}
+		if same := have[k]; len(same) > 0 {
+			h := same[0]
+			have[k] = same[1:]
+			if !h.where.Load().equal(&s.where) { // a logical host moved
+				where := s.where
+				h.where.Store(&where)
+				changed = true
+			}
+			if !h.Attributes().equal(&s.attrs) {
+				c.store(h, &s.attrs, last)
+				changed = true
+			}
+			hosts, last = append(hosts, h), h
+			continue
+		}
+		h := c.newHost(s, last)
+		hosts, added, last = append(hosts, h), append(added, h), h
+	}
+	for _, h := range old {
+		k := h.key()
+		for i, left := range have[k] {
+			if left == h {
+				removed = append(removed, h)
+				have[k] = append(have[k][:i:i], have[k][i+1:]...)
+				break
+			}
+		}
+	}
+	return hosts, added, removed, changed
+}
+
+func (c *Cluster) newHost(s *hostSpec, before *Host) *Host {
+	// Nothing of s is kept: it is one of many in one piece of memory.
+	h := &Host{logical: s.logical, hostname: s.hostname, maxCx: c.perHostCx, first: s.where}
+	h.where.Store(&h.first)
+	c.store(h, &s.attrs, before)
+	reg := c.hostReg
+	h.Stats = HostStats{
+		CxConnectFail: reg.Counter(), CxTotal: reg.Counter(), RqError: reg.Counter(),
+		RqSuccess: reg.Counter(), RqTimeout: reg.Counter(), RqTotal: reg.Counter(),
+	}
+	// Whoever counts for the host holds it: when nobody does, nobody will.
+	runtime.AddCleanup(h, reg.Discard, h.Stats.list())
+	return h
+}
+
+// store gives a host attributes, those of the host before if they are the same:
+// mostly all hosts of a locality have the same.
+func (c *Cluster) store(h *Host, attrs *Attributes, before *Host) {
+	if before != nil {
+		same := before.Attributes()
+		without := *same
+		without.zone = nil // follows from the locality
+		if without == *attrs {
+			h.attrs.Store(same)
+			return
+		}
+	}
+	a := *attrs
+	if c.localZone != "" && a.Locality.Zone != "" {
+		a.zone = c.Stats.Codes.Zone(c.localZone, a.Locality.Zone)
+	}
+	h.attrs.Store(&a)
+}
+
+// apply replaces the hosts by those of specs. It reports whether anything
+// changed; policy says that something else than the hosts did. It is called by
+// the one goroutine that updates the cluster.
+func (c *Cluster) apply(specs []hostSpec, policy bool) bool {
+	for i := range specs {
+		c.countMatch(specs[i].attrs.TransportSocket)
+	}
+	var old []*Host
+	before := c.hosts.Load()
+	if before != nil {
+		old = before.Hosts()
+	}
+	priorities := make(map[*Host]uint32, len(old))
+	for _, h := range old {
+		priorities[h] = h.Attributes().Priority
+	}
+	hosts, added, removed, changed := c.reconcile(old, specs)
+	if before != nil && !changed && !policy && len(added)+len(removed) == 0 && sameOrder(old, hosts) {
+		return false
+	}
+	touched := make(map[uint32]bool)
+	for _, h := range added {
+		touched[h.Attributes().Priority] = true
+	}
+	for _, h := range removed {
+		touched[priorities[h]] = true
+		h.removed.Store(true)
+	}
+	c.sink.Add(c.Stats.MembershipChange, uint64(len(touched)))
+	c.publish(buildPriorities(hosts, c.assignment.weights))
+	if c.onUpdate != nil {
+		c.onUpdate(Update{Hosts: c.Hosts(), Added: added, Removed: removed})
+	}
+	return true
+}
+
+func sameOrder(a, b []*Host) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	// Both are by priority once they are in a set; the order of specs within a
+	// priority is all that can differ.
+	rank := make(map[*Host]int, len(a))
+	for i, h := range a {
+		rank[h] = i
+	}
+	last := make(map[uint32]int)
+	for _, h := range b {
+		p := h.Attributes().Priority
+		if r, seen := last[p]; seen && rank[h] < r {
+			return false
+		}
+		last[p] = rank[h]
+	}
+	return true
+}
+
+// publish makes priorities the present hosts.
+func (c *Cluster) publish(priorities []Priority) {
+	c.tuneMu.Lock()
+	defer c.tuneMu.Unlock()
+	c.hosts.Store(&HostSet{
+		Priorities:             priorities,
+		OverprovisioningFactor: c.assignment.overprov,
+		WeightedPriorityHealth: c.assignment.weighted,
+		PanicThreshold:         c.panicThreshold,
+		ActiveRequestBias:      c.activeRequestBias,
+		drop:                   c.assignment.drop,
+	})
+}
+
+// PublishGauges sets the gauges that are computed when they are looked at:
+// membership and circuit breakers. Call it before statistics are read. Safe
+// for concurrent use.
+func (c *Cluster) PublishGauges() {
+	total, healthy, degraded, excluded := c.Hosts().totals()
+	s, sink := c.Stats, c.sink
+	sink.GaugeSet(s.MembershipTotal, int64(total))
+	sink.GaugeSet(s.MembershipHealthy, int64(healthy))
+	sink.GaugeSet(s.MembershipDegraded, int64(degraded))
+	sink.GaugeSet(s.MembershipExcluded, int64(excluded))
+	sink.GaugeSet(s.WarmingState, flag(!c.isReady()))
+	if c.kind == kindStrictDNS || c.kind == kindEDS {
+		sink.GaugeSet(s.MaxHostWeight, int64(maxWeight(c.Hosts())))
+	}
+	for p, b := range c.breakers {
+		b.publish(sink, &s.breakers[p])
+	}
+}
+
+// publish sets the gauges of one breaker set. As in Envoy those that say what
+// is full are set only once the resource was used.
+func (b *Breaker) publish(sink Sink, g *breakerGauges) {
+	open := func(r *Resource, id stats.Gauge, limit uint64) {
+		if r.used() {
+			sink.GaugeSet(id, flag(isOpen(r.Count(), limit)))
+		}
+	}
+	maxRetries := b.MaxRetries()
+	open(&b.Cx, g.CxOpen, b.Cx.Max())
+	open(&b.CxPool, g.CxPoolOpen, b.CxPool.Max())
+	open(&b.Request, g.RqOpen, b.Request.Max())
+	open(&b.Pending, g.RqPendingOpen, b.Pending.Max())
+	open(&b.retries, g.RqRetryOpen, maxRetries)
+	if g.left == nil {
+		return
+	}
+	sink.GaugeSet(g.left.Cx, int64(b.Cx.Remaining()))
+	sink.GaugeSetUint(g.left.CxPools, b.CxPool.Remaining()) // without a limit all 64 bits
+	sink.GaugeSet(g.left.Pending, int64(b.Pending.Remaining()))
+	sink.GaugeSet(g.left.Retries, int64(remaining(b.Retries(), maxRetries)))
+	sink.GaugeSet(g.left.Rq, int64(b.Request.Remaining()))
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// maxWeight is the largest weight of a host, at least 1, as Envoy measures it.
+func maxWeight(s *HostSet) uint32 {
+	m := uint32(1)
+	for i := range s.Priorities {
+		for _, h := range s.Priorities[i].Hosts {
+			m = max(m, h.Weight())
+		}
+	}
+	return m
+}

@@ -1,0 +1,185 @@
+package discovery
+
+import (
+	"errors"
+	"slices"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/xebec-proxy/xebec/xds"
+	"github.com/xebec-proxy/xebec/xdsclient"
+)
+
+// want is a resource that the configuration refers to.
+type want struct {
+	source    *xdsclient.Source
+	typ, name string
+}
+
+// user is a config source that a resource is wanted by, as it was written.
+type user struct {
+	source *corev3.ConfigSource
+	has    bool // the resource was brought to it
+	cancel func()
+	// host is the virtual host that this one keeps, see [hosts.keeps].
+	host string
+	// names are the scopes it has; told, that it was told of the last response.
+	names map[string]struct{}
+	told  bool
+}
+
+// Want says that the configuration now refers to a resource.
+func (d *Discovery) Want(typeURL, name string, c *corev3.ConfigSource) {
+	d.post(func() {
+		s, err := d.wanting(c, typeURL)
+		if err != nil {
+			d.cfg.Logger.Error("a config source cannot be used", "type", xds.Kind(typeURL), "resource", name, "error", err)
+			d.target.Missing(c, typeURL, name)
+			return
+		}
+		k, u := want{s.Source, typeURL, name}, &user{source: c}
+		if table, ok := tableOf(k); ok {
+			d.wantHosts(s.Source, table, c)
+			return
+		}
+		d.mu.Lock()
+		d.wanted[k] = append(d.wanted[k], u)
+		d.mu.Unlock()
+		u.cancel = d.watch(k, u)
+	})
+}
+
+// Unwant says that it does not any more.
+func (d *Discovery) Unwant(typeURL, name string, c *corev3.ConfigSource) {
+	d.post(func() {
+		s, err := d.wanting(c, typeURL)
+		if err != nil {
+			return
+		}
+		if table, ok := tableOf(want{s.Source, typeURL, name}); ok {
+			d.unwantHosts(s.Source, table, c)
+			return
+		}
+		if u := d.drop(want{s.Source, typeURL, name}, c); u != nil {
+			u.cancel()
+		}
+	})
+}
+
+func (d *Discovery) drop(k want, c *corev3.ConfigSource) *user {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := d.wanted[k]
+	i := slices.IndexFunc(list, func(u *user) bool { return u.source == c })
+	if i < 0 {
+		return nil
+	}
+	u := list[i]
+	if list = slices.Delete(slices.Clone(list), i, i+1); len(list) == 0 {
+		delete(d.wanted, k)
+	} else {
+		d.wanted[k] = list
+	}
+	return u
+}
+
+func (d *Discovery) watch(k want, u *user) (cancel func()) {
+	switch k.typ {
+	case xds.EndpointType:
+		return follow(d, k, u, xdsclient.Endpoints(), d.target.SetEndpoints)
+	case xds.RouteType:
+		return follow(d, k, u, xdsclient.Routes(), d.target.SetRoutes)
+	case xds.SecretType:
+		return follow(d, k, u, xdsclient.Secrets(), d.target.SetSecret)
+	case xds.RuntimeType:
+		return follow(d, k, u, xdsclient.Runtimes(), d.target.SetRuntime)
+	case xds.ExtensionConfigType:
+		return follow(d, k, u, xdsclient.ExtensionConfigs(), d.target.SetExtension)
+	case xds.ScopedRouteType:
+		return d.followScopes(k, u)
+	case xds.VirtualHostType:
+		return d.askHost(k, u)
+	case xds.ClusterType:
+		return d.askCluster(k, u)
+	}
+	d.cfg.Logger.Error("resources of this type cannot be discovered yet", "type", k.typ, "resource", k.name)
+	return func() {}
+}
+
+// follow watches one resource. It is set while it is looked at, for everybody
+// who wants it, so that what is wrong with it is told to the server; and when it
+// comes, for those who came later.
+func follow[T proto.Message](d *Discovery, k want, u *user, t xdsclient.Type[T], set func(*corev3.ConfigSource, T, string) error) func() {
+	t = resolving(t, u.source)
+	// Messages are made into something else at once: the bytes are enough, of what
+	// there is a lot of.
+	t.Transient = k.typ == xds.EndpointType
+	t.Validate = func(name, version string, v T) error {
+		var errs []error
+		for _, c := range d.all(want{k.source, k.typ, name}) {
+			errs = append(errs, set(c, v, version))
+		}
+		return errors.Join(errs...)
+	}
+	kind := t.Kind
+	w := xdsclient.Funcs[T]{
+		Change: func(v xdsclient.Update[T]) {
+			if !d.lacks(u) {
+				return
+			}
+			if err := set(u.source, v.Value, v.Version); err != nil {
+				d.cfg.Logger.Warn("a resource that was good for others is refused", "type", kind, "resource", k.name, "error", err)
+			}
+		},
+		Error: func(_ string, err error) {
+			if errors.Is(err, xdsclient.ErrMissing) {
+				d.target.Missing(u.source, k.typ, k.name)
+			}
+		},
+	}
+	if k.typ == xds.RouteType {
+		w.Response = func(xdsclient.Response) { d.parting.routesCame() }
+	}
+	return xdsclient.Watch(k.source, t, k.name, w)
+}
+
+// all are the sources that a resource is wanted by, which have it from now on.
+func (d *Discovery) all(k want) []*corev3.ConfigSource {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []*corev3.ConfigSource
+	for _, u := range d.wanted[k] {
+		u.has = true
+		out = append(out, u.source)
+	}
+	return out
+}
+
+// lacks reports whether somebody has not had the resource, who has it from now
+// on.
+func (d *Discovery) lacks(u *user) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lacks := !u.has
+	u.has = true
+	return lacks
+}
+
+func (d *Discovery) clusters() xdsclient.Type[*clusterv3.Cluster] {
+	t := resolving(xdsclient.Clusters(), d.cds)
+	t.Transient = true
+	t.Validate = func(_, version string, c *clusterv3.Cluster) error {
+		d.parting.back(c.GetName())
+		return d.target.SetCluster(c, version)
+	}
+	return t
+}
+
+func (d *Discovery) listeners() xdsclient.Type[*listenerv3.Listener] {
+	t := resolving(xdsclient.Listeners(), d.lds)
+	t.Validate = func(_, version string, l *listenerv3.Listener) error { return d.target.SetListener(l, version) }
+	return t
+}

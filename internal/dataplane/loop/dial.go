@@ -1,0 +1,54 @@
+package loop
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/xebec-proxy/xebec/filter"
+)
+
+// DialOptions say how to connect.
+type DialOptions struct {
+	// Timeout covers connecting and the transport's handshake (TS-22); 0 is none.
+	Timeout time.Duration
+	// Control may set options of the socket before it connects.
+	Control func(fd int) error
+	// Transport is the transport socket; nil is raw bytes.
+	Transport Transport
+	// Dial replaces the dialer of a portable loop.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// dialer is the part of a poller that connects.
+type dialer interface {
+	dial(c *Conn, o *DialOptions) error
+}
+
+// Dial starts a connection. h.OnOpen comes when it can be used, h.OnClose with
+// ConnectFailed or TransportFailed when it cannot; neither comes before Dial
+// has returned.
+func (l *Loop) Dial(to filter.Address, o *DialOptions, h Handler) *Conn {
+	c := l.newConn(h)
+	c.remote, c.transport = to, o.Transport
+	d, _ := l.poll.(dialer)
+	if err := d.dial(c, o); err != nil {
+		c.sock = noSocket{}
+		l.AtEnd(func() { c.end(ConnectFailed, err, false) })
+		return c
+	}
+	if o.Timeout > 0 {
+		c.setTimer(o.Timeout)
+	}
+	return c
+}
+
+// noSocket stands in where there is none.
+type noSocket struct{}
+
+func (noSocket) send([]byte, []byte) (int, error) { return 0, nil }
+func (noSocket) want(bool, bool)                  {}
+func (noSocket) closeWrite()                      {}
+func (noSocket) close(bool)                       {}
+func (noSocket) localAddr() filter.Address        { return filter.Address{} }
+func (noSocket) adopt(*Conn)                      {}

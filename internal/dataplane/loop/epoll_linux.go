@@ -1,0 +1,312 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xebec-proxy/xebec/filter"
+)
+
+// epoll is the poller of Linux. It waits with a raw system call, so that the
+// loop keeps its processor: giving it up and getting it back costs more than
+// a small request does. The price is that a waiting loop stops the collector;
+// hence the bounded wait, with a Gosched after each empty one. The runtime
+// interrupts a thread that it wants to stop by a signal; the next call of a
+// function then gives way to it. A Gosched there would withdraw the runtime's
+// request before it is seen, and the collector would ask without end.
+type epoll struct {
+	loop   *Loop
+	fd     int
+	event  int // eventfd that wake writes to
+	events [256]syscall.EpollEvent
+	socks  []*fdSocket // by descriptor
+	accept map[int]*Listener
+	gen    int32
+}
+
+func newPoller(l *Loop, portable bool) (poller, error) {
+	if portable {
+		return newPortable(l), nil
+	}
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("epoll_create: %w", err)
+	}
+	ev, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	p := &epoll{loop: l, fd: fd, event: ev, accept: map[int]*Listener{}}
+	l.scratch = make([]byte, scratchSize)
+	e := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(ev)}
+	if err := syscall.EpollCtl(fd, syscall.EPOLL_CTL_ADD, ev, &e); err != nil {
+		p.free()
+		return nil, fmt.Errorf("epoll_ctl: %w", err)
+	}
+	return p, nil
+}
+
+func (p *epoll) wake() {
+	one := [8]byte{1}
+	_, _ = unix.Write(p.event, one[:])
+}
+
+func (p *epoll) free() {
+	_ = unix.Close(p.fd)
+	_ = unix.Close(p.event)
+}
+
+func (p *epoll) wait(most time.Duration) {
+	n, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr((most+time.Millisecond-1)/time.Millisecond), 0, 0)
+	switch {
+	case e != 0: // interrupted
+		n = 0
+	case n == 0:
+		runtime.Gosched()
+	}
+	p.loop.tick()
+	for i := range int(n) {
+		p.handle(&p.events[i])
+	}
+}
+
+func (p *epoll) handle(ev *syscall.EpollEvent) {
+	fd := int(ev.Fd)
+	if fd == p.event {
+		var buf [8]byte
+		_, _ = unix.Read(fd, buf[:])
+		return
+	}
+	if ev.Pad == listenerGen {
+		if l := p.accept[fd]; l != nil {
+			l.acceptAll()
+		}
+		return
+	}
+	if fd >= len(p.socks) || p.socks[fd] == nil || p.socks[fd].gen != ev.Pad {
+		return // closed within this batch
+	}
+	p.socks[fd].handle(ev.Events)
+}
+
+func (p *epoll) closeAll() {
+	for _, l := range p.accept {
+		l.Close()
+	}
+	for _, s := range p.socks {
+		if s != nil {
+			s.conn.end(Local, nil, false)
+		}
+	}
+}
+
+// listenerGen marks the events of listening sockets.
+const listenerGen = -1
+
+// fdSocket is a socket of epoll.
+type fdSocket struct {
+	poll *epoll
+	conn *Conn
+	fd   int
+	gen  int32
+	mask uint32
+}
+
+func (p *epoll) add(c *Conn, fd int, mask uint32) error {
+	p.gen = (p.gen + 1) & 0x7fffffff
+	s := &fdSocket{poll: p, conn: c, fd: fd, gen: p.gen, mask: mask}
+	c.sock = s
+	for fd >= len(p.socks) {
+		p.socks = append(p.socks, make([]*fdSocket, max(64, len(p.socks)))...)
+	}
+	p.socks[fd] = s
+	ev := syscall.EpollEvent{Events: mask, Fd: int32(fd), Pad: s.gen}
+	if err := syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		return fmt.Errorf("epoll_ctl: %w", err)
+	}
+	return nil
+}
+
+func (s *fdSocket) want(read, write bool) {
+	var mask uint32
+	if read {
+		mask |= syscall.EPOLLIN
+	}
+	if write {
+		mask |= syscall.EPOLLOUT
+	}
+	if mask == s.mask {
+		return
+	}
+	s.mask = mask
+	ev := syscall.EpollEvent{Events: mask, Fd: int32(s.fd), Pad: s.gen}
+	_ = syscall.EpollCtl(s.poll.fd, syscall.EPOLL_CTL_MOD, s.fd, &ev)
+}
+
+func (s *fdSocket) handle(events uint32) {
+	c := s.conn
+	if c.state == connecting {
+		s.finishConnect()
+		return
+	}
+	if events&(syscall.EPOLLOUT|syscall.EPOLLERR) != 0 && c.blocked {
+		c.writable()
+	}
+	if events&syscall.EPOLLHUP != 0 && (c.ended || c.eof) {
+		c.end(RemoteEnd, nil, false) // both directions are closed
+		return
+	}
+	if c.state == closed || events&(syscall.EPOLLIN|syscall.EPOLLHUP|syscall.EPOLLERR) == 0 {
+		return
+	}
+	if c.reading || events&(syscall.EPOLLHUP|syscall.EPOLLERR) != 0 {
+		s.receive()
+	}
+}
+
+func (s *fdSocket) receive() {
+	c := s.conn
+	b := c.loop.scratch
+	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+	switch {
+	case e == syscall.EAGAIN || e == syscall.EINTR:
+	case e != 0:
+		c.end(RemoteReset, os.NewSyscallError("recv", e), false)
+	case n == 0:
+		c.socketEnded()
+	default:
+		c.received += uint64(n)
+		c.deliver(b[:n])
+	}
+}
+
+func (s *fdSocket) finishConnect() {
+	c := s.conn
+	code, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && code != 0 {
+		err = syscall.Errno(code)
+	}
+	if err != nil {
+		c.end(ConnectFailed, os.NewSyscallError("connect", err), false)
+		return
+	}
+	c.connected()
+}
+
+func (s *fdSocket) send(a, b []byte) (int, error) {
+	var n uintptr
+	var e syscall.Errno
+	if len(b) == 0 {
+		if len(a) == 0 {
+			return 0, nil
+		}
+		n, _, e = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&a[0])), uintptr(len(a)), syscall.MSG_NOSIGNAL, 0, 0)
+	} else {
+		var iov [2]syscall.Iovec
+		k := 0
+		if len(a) > 0 {
+			iov[0].Base = &a[0]
+			iov[0].SetLen(len(a))
+			k++
+		}
+		iov[k].Base = &b[0]
+		iov[k].SetLen(len(b))
+		msg := syscall.Msghdr{Iov: &iov[0], Iovlen: uint64(k + 1)}
+		n, _, e = syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msg)), syscall.MSG_NOSIGNAL)
+	}
+	switch e {
+	case 0:
+		return int(n), nil
+	case syscall.EAGAIN, syscall.EINTR:
+		return 0, nil
+	}
+	return 0, os.NewSyscallError("send", e)
+}
+
+func (s *fdSocket) closeWrite() { _ = unix.Shutdown(s.fd, unix.SHUT_WR) }
+
+func (s *fdSocket) close(abort bool) {
+	if abort {
+		_ = unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	}
+	s.poll.socks[s.fd] = nil
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(s.fd), 0, 0)
+}
+
+func (s *fdSocket) adopt(c *Conn) { s.conn = c }
+
+func (s *fdSocket) localAddr() filter.Address {
+	sa, err := unix.Getsockname(s.fd)
+	if err != nil {
+		return filter.Address{}
+	}
+	return addressOf(sa)
+}
+
+func addressOf(sa unix.Sockaddr) filter.Address {
+	switch a := sa.(type) {
+	case *unix.SockaddrInet4:
+		return filter.IPAddress(netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)))
+	case *unix.SockaddrInet6:
+		return filter.IPAddress(netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)))
+	case *unix.SockaddrUnix:
+		return filter.PipeAddress(a.Name)
+	}
+	return filter.Address{}
+}
+
+func sockaddr(a *filter.Address) (unix.Sockaddr, int) {
+	switch ip := a.IP.Addr(); {
+	case !a.IP.IsValid():
+		return &unix.SockaddrUnix{Name: a.Pipe}, unix.AF_UNIX
+	case ip.Is4():
+		return &unix.SockaddrInet4{Addr: ip.As4(), Port: int(a.IP.Port())}, unix.AF_INET
+	default:
+		sa := &unix.SockaddrInet6{Addr: ip.As16(), Port: int(a.IP.Port())}
+		if z := ip.Zone(); z != "" {
+			if i, err := net.InterfaceByName(z); err == nil {
+				sa.ZoneId = uint32(i.Index)
+			}
+		}
+		return sa, unix.AF_INET6
+	}
+}
+
+// dial starts to connect.
+func (p *epoll) dial(c *Conn, o *DialOptions) error {
+	sa, family := sockaddr(&c.remote)
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	if family != unix.AF_UNIX {
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	}
+	if o.Control != nil {
+		if err := o.Control(fd); err != nil {
+			_ = unix.Close(fd)
+			return err
+		}
+	}
+	err = unix.Connect(fd, sa)
+	if err != nil && !errors.Is(err, unix.EINPROGRESS) {
+		_ = unix.Close(fd)
+		return fmt.Errorf("connect: %w", err)
+	}
+	c.writing = true
+	if err := p.add(c, fd, syscall.EPOLLOUT); err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+// Package loop is the proxy's worker: one goroutine that runs an event loop
+// over its connections, its timers and the work that other goroutines post to
+// it. On Linux the loop waits in epoll and keeps its processor; elsewhere, and
+// in tests, the same loop is fed by goroutines that read net.Conns (portable).
+//
+// Everything but Post is confined to the loop's goroutine. Nothing on the path
+// of a byte locks or allocates in the steady state.
+package loop
+
+import (
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options configure a loop.
+type Options struct {
+	// Portable makes the loop run on net.Conns instead of epoll. It is implied
+	// where there is no epoll.
+	Portable bool
+	// Logger is for what cannot be reported to a connection's handler.
+	Logger *slog.Logger
+	// Start is the instant that Now counts from; the zero time means now.
+	Start time.Time
+}
+
+// scratchSize is how much one receive may bring. It is the loop's, so that an
+// idle connection owns no buffer.
+const scratchSize = 256 << 10
+
+// idleWait bounds how long an idle loop waits before it looks around.
+const idleWait = 100 * time.Millisecond
+
+// Loop is one worker.
+type Loop struct {
+	logger  *slog.Logger
+	start   time.Time
+	now     time.Duration
+	idle    time.Duration // idleWait
+	wheel   wheel
+	scratch []byte
+	plain   []byte // decrypted bytes
+
+	dirty  []*Conn
+	slow   []*Conn  // that are blocked
+	ending []func() // what waits for the end of the turn
+	bufs   [][]byte // buffers to be used again
+	kept   int      // bytes of them
+	least  int      // fewest of them since Trim
+
+	poll   poller
+	onStop []func()
+	closed bool
+	open   int // connections that are not closed
+
+	posted struct {
+		waiting atomic.Bool // set while there may be something in list
+		asleep  atomic.Bool // set while the loop waits and must be woken
+		mu      sync.Mutex
+		list    []func()
+		stopped bool
+	}
+	running []func()
+	rand    uint64
+}
+
+// New makes a loop. Run must be called to run it and to free what it holds.
+func New(o Options) (*Loop, error) {
+	l := &Loop{logger: o.Logger, start: o.Start, idle: idleWait}
+	if l.logger == nil {
+		l.logger = slog.New(slog.DiscardHandler)
+	}
+	if l.start.IsZero() {
+		l.start = time.Now()
+	}
+	l.rand = uint64(time.Now().UnixNano()) | 1
+	p, err := newPoller(l, o.Portable)
+	if err != nil {
+		return nil, err
+	}
+	l.poll = p
+	l.tick()
+	l.wheel.init(l.now)
+	return l, nil
+}
+
+// Now is the time since the start, read once per turn.
+func (l *Loop) Now() time.Duration { return l.now }
+
+// Wall is the wall time that belongs to Now.
+func (l *Loop) Wall() time.Time { return l.start.Add(l.now) }
+
+// Start is the instant that Now counts from.
+func (l *Loop) Start() time.Time { return l.start }
+
+// Logger is the loop's logger.
+func (l *Loop) Logger() *slog.Logger { return l.logger }
+
+// Random is a pseudo-random number (xorshift64*), not for secrets.
+func (l *Loop) Random() uint64 {
+	x := l.rand
+	x ^= x >> 12
+	x ^= x << 25
+	x ^= x >> 27
+	l.rand = x
+	return x * 0x2545f4914f6cdd1d
+}
+
+// Uint64 is Random, for what wants a source of random numbers.
+func (l *Loop) Uint64() uint64 { return l.Random() }
+
+// Blocked are the connections of which the system took less than it was given.
+// All others have nothing to send, or send it at the end of the turn.
+func (l *Loop) Blocked() iter.Seq[*Conn] { return slices.Values(l.slow) }
+
+// noteBlocked keeps the list of what is blocked.
+func (l *Loop) noteBlocked(c *Conn) {
+	if c.blocked {
+		c.blockedAt = len(l.slow)
+		l.slow = append(l.slow, c)
+		return
+	}
+	last := len(l.slow) - 1
+	l.slow[c.blockedAt] = l.slow[last]
+	l.slow[c.blockedAt].blockedAt = c.blockedAt
+	l.slow[last] = nil
+	l.slow = l.slow[:last]
+}
+
+// Open is the number of open connections.
+func (l *Loop) Open() int { return l.open }
+
+func (l *Loop) tick() { l.now = time.Since(l.start) }
+
+// Post runs f on the loop soon. It may be called from any goroutine; it
+// reports false, and f will not run, when the loop has stopped.
+func (l *Loop) Post(f func()) bool {
+	l.posted.mu.Lock()
+	if l.posted.stopped {
+		l.posted.mu.Unlock()
+		return false
+	}
+	l.posted.list = append(l.posted.list, f)
+	l.posted.waiting.Store(true)
+	l.posted.mu.Unlock()
+	if l.posted.asleep.CompareAndSwap(true, false) {
+		l.poll.wake()
+	}
+	return true
+}
+
+// AtEnd runs f at the end of the current turn, when no callback is on the
+// stack; objects are freed there.
+func (l *Loop) AtEnd(f func()) { l.ending = append(l.ending, f) }
+
+// Stop makes Run return at the end of the turn. What is open is closed.
+func (l *Loop) Stop() { l.closed = true }
+
+// OnStop runs f on the loop when it has stopped and closed its connections.
+func (l *Loop) OnStop(f func()) { l.onStop = append(l.onStop, f) }
+
+// Run runs the loop until Stop. It closes every connection and frees the loop.
+func (l *Loop) Run() {
+	for !l.closed {
+		l.turn()
+	}
+	l.shut()
+}
+
+// turn waits for events and handles one batch of them.
+func (l *Loop) turn() {
+	most := l.untilNext()
+	if most > 0 {
+		l.posted.asleep.Store(true)
+		if l.posted.waiting.Load() {
+			most = 0 // what came in between does not wake
+		}
+	}
+	l.poll.wait(most)
+	l.posted.asleep.Store(false)
+	l.wheel.advance(l.now)
+	l.runPosted()
+	l.finish()
+}
+
+// finish sends what the turn produced and runs what waited for its end. Both
+// may bring more of either.
+func (l *Loop) finish() {
+	for len(l.dirty) > 0 || len(l.ending) > 0 {
+		for i := 0; i < len(l.dirty); i++ {
+			c := l.dirty[i]
+			l.dirty[i] = nil
+			c.dirty = false
+			c.flush()
+		}
+		l.dirty = l.dirty[:0]
+		n := len(l.ending) // what these bring comes after what they let be sent
+		for i := range n {
+			l.ending[i]()
+		}
+		l.ending = slices.Delete(l.ending, 0, n)
+	}
+}
+
+func (l *Loop) runPosted() {
+	if !l.posted.waiting.Load() {
+		return
+	}
+	l.posted.mu.Lock()
+	l.running, l.posted.list = l.posted.list, l.running[:0]
+	l.posted.waiting.Store(false)
+	l.posted.mu.Unlock()
+	for i, f := range l.running {
+		l.running[i] = nil
+		f()
+	}
+}
+
+func (l *Loop) untilNext() time.Duration {
+	if l.posted.waiting.Load() || len(l.dirty) > 0 {
+		return 0
+	}
+	if l.wheel.count == 0 {
+		return l.idle
+	}
+	return min(l.wheel.next(l.now), l.idle)
+}
+
+// shut ends the loop: posted work that came in time runs, everything is closed.
+func (l *Loop) shut() {
+	l.posted.mu.Lock()
+	l.posted.stopped = true
+	l.posted.mu.Unlock()
+	l.runPosted()
+	l.finish()
+	l.poll.closeAll()
+	l.finish()
+	for _, f := range l.onStop {
+		f()
+	}
+	l.poll.free()
+}
+
+// borrow gives an empty buffer to write into.
+func (l *Loop) borrow() []byte {
+	if n := len(l.bufs); n > 0 {
+		b := l.bufs[n-1]
+		l.bufs[n-1] = nil
+		l.bufs = l.bufs[:n-1]
+		l.kept -= cap(b)
+		l.least = min(l.least, n-1)
+		return b
+	}
+	return make([]byte, 0, 4<<10)
+}
+
+// giveBack takes a buffer that is not used any more.
+func (l *Loop) giveBack(b []byte) {
+	const keep, most = 16 << 20, 256
+	if cap(b) > 0 && l.kept+cap(b) <= keep && len(l.bufs) < most {
+		l.kept += cap(b)
+		l.bufs = append(l.bufs, b[:0])
+	}
+}
+
+// Trim gives up the buffers that nothing has needed since the last Trim. To be
+// called now and then.
+func (l *Loop) Trim() {
+	for _, b := range l.bufs[:l.least] {
+		l.kept -= cap(b)
+	}
+	l.bufs = slices.Delete(l.bufs, 0, l.least)
+	l.least = len(l.bufs)
+}
+
+// poller is what brings a loop its events.
+type poller interface {
+	// wait waits at most so long for events, reads the clock and handles them.
+	wait(most time.Duration)
+	// wake ends a wait; from any goroutine.
+	wake()
+	closeAll()
+	free()
+}

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package loop
+
+// Listener accepts connections for a loop.
+type Listener struct {
+	loop   *Loop
+	fd     int
+	native *portableListener
+	accept func(*Conn)
+}
+
+func newPoller(l *Loop, _ bool) (poller, error) { return newPortable(l), nil }
+
+// Listen needs epoll: use ListenOn.
+func (l *Loop) Listen(int, func(*Conn)) (*Listener, error) { return nil, errPortable }
+
+// Close stops accepting and closes the socket.
+func (ln *Listener) Close() { ln.native.close() }
+
+// Descriptor is the connection's socket, or -1 where there is none.
+func (c *Conn) Descriptor() int { return -1 }

@@ -1,0 +1,189 @@
+package loop
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Timer calls a function on its loop. It is made once with Init, as a part of
+// the object it belongs to, and set as often as is wanted: pushing a deadline
+// back, the common case, is one store. Confined to the loop.
+type Timer struct {
+	loop       *Loop
+	fn         func()
+	deadline   time.Duration // 0: not set
+	tick       int64         // the tick it is linked at
+	prev, next *Timer
+	list       *slot
+}
+
+// Init binds the timer to a loop and a function. It must not be set.
+func (t *Timer) Init(l *Loop, fn func()) { t.loop, t.fn = l, fn }
+
+// Set makes the timer fire once after d, instead of when it was to fire.
+func (t *Timer) Set(d time.Duration) {
+	t.deadline = max(t.loop.now+d, 1)
+	tick := tickOf(t.deadline)
+	if t.list != nil {
+		if tick >= t.tick {
+			return // found to be early when its slot comes
+		}
+		t.unlink()
+	}
+	t.loop.wheel.link(t, tick)
+}
+
+// Stop makes sure that the timer does not fire before it is set again.
+func (t *Timer) Stop() { t.deadline = 0 }
+
+// Active reports whether the timer is set.
+func (t *Timer) Active() bool { return t.deadline != 0 }
+
+// Unlink is Stop for a timer whose object is given up: the loop forgets it.
+func (t *Timer) Unlink() {
+	t.deadline = 0
+	if t.list != nil {
+		t.unlink()
+	}
+}
+
+func (t *Timer) unlink() {
+	if t.prev != nil {
+		t.prev.next = t.next
+	} else {
+		t.list.first = t.next
+	}
+	if t.next != nil {
+		t.next.prev = t.prev
+	}
+	t.list.wheel.count--
+	t.prev, t.next, t.list = nil, nil, nil
+}
+
+// tickLength is the resolution of timers. They never fire early.
+const tickLength = time.Millisecond
+
+func tickOf(d time.Duration) int64 { return int64((d + tickLength - 1) / tickLength) }
+
+const (
+	levelBits = 6
+	slots     = 1 << levelBits
+	levels    = 6 // 2^36 ticks: two years
+)
+
+type slot struct {
+	first *Timer
+	wheel *wheel
+}
+
+// wheel is a hierarchical timing wheel.
+type wheel struct {
+	slots [levels][slots]slot
+	busy  [levels]uint64 // a bit for each slot that may hold timers
+	tick  int64          // every tick up to this one was handled
+	count int
+}
+
+func (w *wheel) init(now time.Duration) {
+	w.tick = int64(now / tickLength)
+	for i := range w.slots {
+		for j := range w.slots[i] {
+			w.slots[i][j].wheel = w
+		}
+	}
+}
+
+// link puts a timer where it will be found at a tick that is still to come.
+func (w *wheel) link(t *Timer, tick int64) { w.place(t, max(tick, w.tick+1)) }
+
+func (w *wheel) place(t *Timer, tick int64) {
+	level := 0
+	for level < levels-1 && (tick>>(levelBits*(level+1))) != (w.tick>>(levelBits*(level+1))) {
+		level++
+	}
+	i := (tick >> (levelBits * level)) & (slots - 1)
+	s := &w.slots[level][i]
+	t.tick, t.list, t.prev, t.next = tick, s, nil, s.first
+	if s.first != nil {
+		s.first.prev = t
+	}
+	s.first = t
+	w.busy[level] |= 1 << i
+	w.count++
+}
+
+// next is how long it is until a slot has to be looked at, at least.
+func (w *wheel) next(now time.Duration) time.Duration {
+	if w.count == 0 {
+		return idleWait
+	}
+	i := uint(w.tick & (slots - 1))
+	if ahead := w.busy[0] >> i >> 1; ahead != 0 {
+		due := time.Duration(w.tick+1+int64(bits.TrailingZeros64(ahead))) * tickLength
+		return max(due-now, 0)
+	}
+	// Nothing in this turn of the lowest level: look again at its end.
+	return max(time.Duration((w.tick|(slots-1))+1)*tickLength-now, 0)
+}
+
+// advance fires what is due.
+func (w *wheel) advance(now time.Duration) {
+	to := int64(now / tickLength)
+	if w.count == 0 {
+		w.tick = max(to, w.tick)
+		return
+	}
+	for w.tick < to {
+		w.tick++
+		if w.tick&(slots-1) == 0 {
+			w.cascade()
+		} else if w.busy[0]>>(uint(w.tick)&(slots-1)) == 0 {
+			// The rest of this turn is empty.
+			w.tick = min(to, w.tick|(slots-1))
+			continue
+		}
+		w.fire(0, w.tick&(slots-1))
+	}
+}
+
+// cascade brings the timers of higher levels whose time has come down.
+func (w *wheel) cascade() {
+	for level := 1; level < levels; level++ {
+		i := (w.tick >> (levelBits * level)) & (slots - 1)
+		w.redistribute(level, i)
+		if i != 0 {
+			return
+		}
+	}
+}
+
+func (w *wheel) redistribute(level int, i int64) {
+	s := &w.slots[level][i]
+	w.busy[level] &^= 1 << i
+	for t := s.first; t != nil; t = s.first {
+		t.unlink()
+		if t.deadline == 0 {
+			continue
+		}
+		w.place(t, max(tickOf(t.deadline), w.tick))
+	}
+}
+
+func (w *wheel) fire(level int, i int64) {
+	if w.busy[level]&(1<<i) == 0 {
+		return
+	}
+	w.busy[level] &^= 1 << i
+	s := &w.slots[level][i]
+	for t := s.first; t != nil; t = s.first {
+		t.unlink()
+		switch tick := tickOf(t.deadline); {
+		case t.deadline == 0:
+		case tick > w.tick:
+			w.link(t, tick)
+		default:
+			t.deadline = 0
+			t.fn()
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package pool
+
+import (
+	"time"
+
+	"github.com/xebec-proxy/xebec/filter"
+	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
+	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
+)
+
+// TCPHandler owns a connection of its own to a host (NF-09). After OnFailed or
+// OnClose nothing more is called.
+type TCPHandler interface {
+	// OnOpen says that bytes can be sent.
+	OnOpen()
+	// OnFailed says that there is no connection.
+	OnFailed(why Reset, transportFailure string)
+	OnData(data []byte)
+	OnEnd()
+	OnBlocked()
+	OnDrained()
+	// OnClose says that an open connection is gone.
+	OnClose(why loop.Reason)
+}
+
+// TCP is a connection of its own to a host. Confined to the worker.
+type TCP struct {
+	c         *Cluster
+	host      *cluster.Host
+	brk       *cluster.Breaker
+	h         TCPHandler
+	conn      *loop.Conn
+	info      ConnInfo
+	tls       func() *filter.TLSInfo
+	transport loop.Transport
+	opened    bool
+	local     bool
+	endedLast bool // the host has ended its side, after this one
+	since     time.Duration
+	openAt    time.Duration
+	rx, tx    uint64
+}
+
+// Dial opens a connection of its own to a host; h.OnOpen or h.OnFailed answers.
+// It is nil, and OnFailed was called, when a circuit breaker does not allow it:
+// with Overflow if there may be no more connections, with PendingOverflow if no
+// more may be waited for.
+func (c *Cluster) Dial(host *cluster.Host, prio cluster.RoutePriority, h TCPHandler) *TCP {
+	s, st := c.w.Stats, c.Cfg.Stats
+	t := &TCP{c: c, host: host, brk: c.Cfg.Breaker(prio), h: h, since: c.w.Loop.Now()}
+	if !t.brk.TryCx() {
+		s.Inc(st.UpstreamCxOverflow)
+		h.OnFailed(Overflow, "")
+		return nil
+	}
+	if !t.brk.TryPending() {
+		t.brk.ReleaseCx()
+		s.Inc(st.UpstreamRqPendingOverflow)
+		h.OnFailed(PendingOverflow, "")
+		return nil
+	}
+	if !host.TryCx() {
+		t.brk.ReleasePending()
+		t.brk.ReleaseCx()
+		s.Inc(st.UpstreamCxOverflow)
+		h.OnFailed(Overflow, "")
+		return nil
+	}
+	s.Inc(st.UpstreamRqPendingTotal)
+	s.GaugeAdd(st.UpstreamRqPendingActive, 1)
+	s.Inc(st.UpstreamCxTotal)
+	s.GaugeAdd(st.UpstreamCxActive, 1)
+	s.Inc(host.Stats.CxTotal)
+	t.info.ID = c.w.ConnectionID()
+	o := loop.DialOptions{Timeout: c.opt.ConnectTimeout, Control: c.opt.Control}
+	if c.opt.Transport != nil {
+		t.transport, t.tls = c.opt.Transport(c.ctx, host, HTTP1, TransportOptions{RawALPN: true})
+		o.Transport = t.transport
+	}
+	t.conn = dial(c.w.Loop, host, &o, t)
+	if c.opt.BufferLimit > 0 {
+		t.conn.SetHigh(c.opt.BufferLimit)
+	}
+	return t
+}
+
+// Conn is the connection below.
+func (t *TCP) Conn() *loop.Conn { return t.conn }
+
+// Host is the host.
+func (t *TCP) Host() *cluster.Host { return t.host }
+
+// Info is what is known of the connection once it is open.
+func (t *TCP) Info() *ConnInfo { return &t.info }
+
+// Close ends the connection: what was written is sent unless now is set.
+func (t *TCP) Close(now bool) {
+	t.local = true
+	if now {
+		t.conn.Abort(false)
+		return
+	}
+	t.conn.Close(0)
+}
+
+// OnOpen implements loop.Handler.
+func (t *TCP) OnOpen() {
+	s, st := t.c.w.Stats, t.c.Cfg.Stats
+	t.opened, t.openAt = true, t.c.w.Loop.Now()
+	t.brk.ReleasePending()
+	s.GaugeAdd(st.UpstreamRqPendingActive, -1)
+	s.Record(st.UpstreamCxConnectMs, worker.Millis(t.openAt-t.since))
+	s.Inc(st.UpstreamRqTotal)
+	s.GaugeAdd(st.UpstreamRqActive, 1)
+	s.Inc(t.host.Stats.RqTotal)
+	t.host.AddRqActive(1)
+	t.info.Local = t.conn.Local()
+	if t.tls != nil {
+		t.info.TLS = t.tls()
+		t.c.opt.CountTransport(s, t.transport, true)
+	}
+	t.h.OnOpen()
+}
+
+// OnData implements loop.Handler.
+func (t *TCP) OnData(data []byte) {
+	t.h.OnData(data)
+	t.account()
+}
+
+func (t *TCP) account() {
+	s, st := t.c.w.Stats, t.c.Cfg.Stats
+	if n := t.conn.Received(); n != t.rx {
+		s.Add(st.UpstreamCxRxBytesTotal, n-t.rx)
+		t.rx = n
+	}
+	if n := t.conn.Sent(); n != t.tx {
+		s.Add(st.UpstreamCxTxBytesTotal, n-t.tx)
+		t.tx = n
+	}
+}
+
+// OnEnd implements loop.Handler.
+func (t *TCP) OnEnd() {
+	t.endedLast = t.conn.WriteClosed()
+	t.h.OnEnd()
+}
+
+// OnBlocked implements loop.Handler.
+func (t *TCP) OnBlocked() {
+	t.c.w.Stats.Inc(t.c.Cfg.Stats.UpstreamFlowControlBackedUpTotal)
+	t.account()
+	t.h.OnBlocked()
+}
+
+// OnDrained implements loop.Handler.
+func (t *TCP) OnDrained() {
+	t.c.w.Stats.Inc(t.c.Cfg.Stats.UpstreamFlowControlDrainedTotal)
+	t.account()
+	t.h.OnDrained()
+}
+
+// OnClose implements loop.Handler.
+func (t *TCP) OnClose(why loop.Reason, err error) {
+	s, st := t.c.w.Stats, t.c.Cfg.Stats
+	t.account()
+	t.brk.ReleaseCx()
+	t.host.ReleaseCx()
+	s.GaugeAdd(st.UpstreamCxActive, -1)
+	s.Inc(st.UpstreamCxDestroy)
+	local := why == loop.Local && !t.endedLast
+	if local {
+		s.Inc(st.UpstreamCxDestroyLocal)
+	} else {
+		s.Inc(st.UpstreamCxDestroyRemote)
+	}
+	if t.opened {
+		s.Inc(st.UpstreamCxDestroyWithActiveRq)
+		if local {
+			s.Inc(st.UpstreamCxDestroyLocalWithActiveRq)
+		} else {
+			s.Inc(st.UpstreamCxDestroyRemoteWithActiveRq)
+		}
+		s.GaugeAdd(st.UpstreamRqActive, -1)
+		t.host.AddRqActive(-1)
+		s.Record(st.UpstreamCxLengthMs, worker.Millis(t.c.w.Loop.Now()-t.openAt))
+		t.h.OnClose(why)
+		return
+	}
+	t.brk.ReleasePending()
+	s.GaugeAdd(st.UpstreamRqPendingActive, -1)
+	s.Inc(st.UpstreamCxConnectFail)
+	s.Inc(t.host.Stats.CxConnectFail)
+	if why == loop.TransportFailed {
+		t.c.opt.CountTransport(s, t.transport, false)
+	}
+	reason, details := RemoteConnectionFailure, ""
+	switch {
+	case loop.IsTimeout(err):
+		s.Inc(st.UpstreamCxConnectTimeout)
+		reason = ConnectionTimeout
+	case t.local:
+		reason = LocalConnectionFailure
+		s.Inc(st.UpstreamRqCancelled)
+	}
+	if !t.local {
+		s.Inc(st.UpstreamRqPendingFailureEject)
+	}
+	if err != nil && !loop.IsTimeout(err) {
+		details = transportText(why, err)
+	}
+	t.h.OnFailed(reason, details)
+}

@@ -1,0 +1,374 @@
+package tcpproxy
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/xebec-proxy/xebec/filter"
+	"github.com/xebec-proxy/xebec/internal/dataplane/format"
+	"github.com/xebec-proxy/xebec/internal/dataplane/listener"
+	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/pool"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
+)
+
+// Proxy is the filter as the last of a chain.
+type Proxy struct{ Config *Config }
+
+// Clusters is what a worker's User must offer.
+type Clusters interface{ Clusters() *pool.Set }
+
+// Open implements listener.Terminal.
+func (p *Proxy) Open(w *listener.Worker, c *listener.Connection) listener.Session {
+	s := &session{cfg: p.Config, w: w, c: c, d: c.Downstream(), info: c.Stream()}
+	w.Stats.Inc(s.cfg.Stats.CxTotal)
+	s.idle.Init(w.Loop, s.onIdle)
+	s.age.Init(w.Loop, s.onAge)
+	s.retry.Init(w.Loop, s.connect)
+	if s.cfg.maxDuration > 0 {
+		j := time.Duration(s.cfg.jitter * float64(s.cfg.maxDuration) * float64(w.Loop.Random()>>11) / (1 << 53))
+		s.age.Set(s.cfg.maxDuration + j)
+	}
+	s.d.Pause() // until there is somebody to take what comes
+	s.paused = true
+	s.begin()
+	return s
+}
+
+// session is one downstream connection and its upstream one.
+type session struct {
+	cfg  *Config
+	w    *listener.Worker
+	c    *listener.Connection
+	d    listener.Downstream
+	info *filter.StreamInfo
+
+	cl       *pool.Cluster
+	up       *pool.TCP
+	open     bool // the upstream connection is
+	attempts int
+	paused   bool   // reading from the client
+	early    []byte // received before there was an upstream connection
+	downEnd  bool   // the client sends no more
+	upEnd    bool   // the host sends no more
+	downGone bool
+	done     bool
+	flushing bool
+
+	idle, age, retry loop.Timer
+	waiting          *waiting // for the cluster, or nil
+}
+
+func (s *session) begin() {
+	name := s.cfg.pick(s.w.Loop.Random())
+	s.cl = s.clusters().Cluster(name)
+	if s.cl == nil {
+		if !s.await(name) {
+			s.noCluster()
+		}
+		return
+	}
+	s.info.Cluster = name
+	s.connect()
+}
+
+func (s *session) clusters() *pool.Set {
+	u, _ := s.w.User.(Clusters)
+	return u.Clusters()
+}
+
+// Why there is no upstream connection, in %DOWNSTREAM_LOCAL_CLOSE_REASON%. The
+// spelling is Envoy's.
+const (
+	connectFailed  = "tcp_initializion_failure:0"
+	noneHealthy    = "tcp_initializion_failure:1"
+	limitsExceeded = "tcp_initializion_failure:2"
+	noRoute        = "tcp_initializion_failure:3"
+)
+
+// fail ends a connection that finds no upstream.
+func (s *session) fail(flag filter.Flags, why string) {
+	s.info.Flags |= flag
+	s.c.CloseReason(why)
+	s.w.Loop.AtEnd(func() { s.d.Abort(false) })
+}
+
+// connect tries a host.
+func (s *session) connect() {
+	if s.downGone {
+		return
+	}
+	host := s.cl.Pick(nil)
+	if host == nil {
+		s.w.Stats.Inc(s.cl.Cfg.Stats.UpstreamCxNoneHealthy)
+		s.fail(filter.FlagNoHealthyUpstream, noneHealthy)
+		return
+	}
+	t := s.cl.Dial(host, 0, s.upstream())
+	if t == nil {
+		return // a circuit breaker: OnFailed was called
+	}
+	s.up = t
+	s.attempts++
+	s.info.Attempts = s.attempts
+	s.info.HasUpstream = true
+	up := &s.info.Upstream
+	up.Host, up.HostName = host.Address(), host.Hostname()
+	up.Attempted = append(up.Attempted, up.Host)
+}
+
+// upstream is the session as its upstream connection's handler.
+func (s *session) upstream() *upstream { return (*upstream)(s) }
+
+type upstream session
+
+// OnOpen implements pool.TCPHandler.
+func (u *upstream) OnOpen() {
+	s := (*session)(u)
+	s.open = true
+	in := s.up.Info()
+	s.info.Upstream.Local, s.info.Upstream.ConnectionID, s.info.Upstream.TLS = in.Local, in.ID, in.TLS
+	s.activity()
+	if len(s.early) > 0 {
+		s.up.Conn().Write(s.early)
+		s.early = nil
+	}
+	if s.downEnd {
+		s.up.Conn().CloseWrite()
+	}
+	s.paused = false // without counting: there was no backlog
+	s.d.Resume()
+}
+
+// OnFailed implements pool.TCPHandler.
+func (u *upstream) OnFailed(why pool.Reset, failure string) {
+	s := (*session)(u)
+	s.up = nil
+	s.info.Upstream.TransportFailure = failure
+	if s.downGone {
+		return
+	}
+	switch why {
+	case pool.Overflow:
+		s.fail(filter.FlagUpstreamOverflow, limitsExceeded)
+		return
+	case pool.PendingOverflow: // one of the attempts, at no host
+		s.attempts++
+		s.info.Attempts = s.attempts
+	default:
+		s.info.Flags |= filter.FlagUpstreamConnectionFailure
+	}
+	if s.attempts >= s.cfg.attempts {
+		s.w.Stats.Inc(s.cl.Cfg.Stats.UpstreamCxConnectAttemptsExceeded)
+		s.fail(filter.FlagUpstreamRetryLimitExceeded, connectFailed)
+		return
+	}
+	s.retry.Set(s.backoff())
+}
+
+// backoff is how long the next attempt waits.
+func (s *session) backoff() time.Duration {
+	if s.cfg.backoff == 0 {
+		return 0
+	}
+	d := s.cfg.backoffMax
+	if n := s.attempts - 1; n < 16 {
+		d = min(d, s.cfg.backoff<<n)
+	}
+	return time.Duration(s.w.Loop.Random() % uint64(max(d, 1)))
+}
+
+// OnData implements pool.TCPHandler.
+func (u *upstream) OnData(data []byte) {
+	s := (*session)(u)
+	s.info.BytesSent += uint64(len(data))
+	s.w.Stats.Add(s.cfg.Stats.CxTxTotal, uint64(len(data)))
+	s.activity()
+	if !s.downGone {
+		s.d.WriteBody(data)
+	}
+}
+
+// OnEnd implements pool.TCPHandler: the host ends its side.
+func (u *upstream) OnEnd() {
+	s := (*session)(u)
+	s.upEnd = true
+	if s.downGone {
+		s.up.Close(true)
+		return
+	}
+	s.d.CloseWrite()
+	s.bothEnded()
+}
+
+// bothEnded closes when neither side sends any more.
+func (s *session) bothEnded() {
+	if s.upEnd && s.downEnd {
+		s.d.Close(0)
+		if s.up != nil {
+			s.up.Close(false)
+		}
+	}
+}
+
+// OnBlocked implements pool.TCPHandler: the host does not keep up.
+func (u *upstream) OnBlocked() { (*session)(u).pause(true) }
+
+// OnDrained implements pool.TCPHandler.
+func (u *upstream) OnDrained() { (*session)(u).pause(false) }
+
+// OnClose implements pool.TCPHandler.
+func (u *upstream) OnClose(why loop.Reason) {
+	s := (*session)(u)
+	s.up, s.open = nil, false
+	if s.flushing {
+		s.endFlush()
+	}
+	if s.downGone {
+		return
+	}
+	if why == loop.RemoteReset {
+		s.info.Flags |= filter.FlagUpstreamRemoteReset
+		s.d.Abort(true) // as the host did
+		return
+	}
+	s.d.Close(0)
+}
+
+func (s *session) pause(pause bool) {
+	if s.downGone || pause == s.paused {
+		return
+	}
+	s.paused = pause
+	if pause {
+		s.w.Stats.Inc(s.cfg.Stats.FlowPaused)
+		s.d.Pause()
+		return
+	}
+	s.w.Stats.Inc(s.cfg.Stats.FlowResumed)
+	s.d.Resume()
+}
+
+// BufferedGauge implements worker.Buffering.
+func (s *session) BufferedGauge() stats.Gauge { return s.cfg.Stats.CxTxBuffered }
+
+// OnData implements listener.Session.
+func (s *session) OnData(data []byte) {
+	s.info.BytesReceived += uint64(len(data))
+	s.w.Stats.Add(s.cfg.Stats.CxRxTotal, uint64(len(data)))
+	s.activity()
+	if !s.open {
+		s.early = append(s.early, data...)
+		return
+	}
+	s.up.Conn().WriteBody(data)
+}
+
+// OnEnd implements listener.Session: the client ends its side.
+func (s *session) OnEnd() {
+	s.downEnd = true
+	if s.open {
+		s.up.Conn().CloseWrite()
+	}
+	s.bothEnded()
+}
+
+// OnBlocked implements listener.Session: the client does not keep up.
+func (s *session) OnBlocked() {
+	if s.up != nil {
+		s.w.Stats.Inc(s.cl.Cfg.Stats.UpstreamFlowControlPausedReadingTotal)
+		s.up.Conn().Pause()
+	}
+}
+
+// OnDrained implements listener.Session.
+func (s *session) OnDrained() {
+	if s.up != nil {
+		s.w.Stats.Inc(s.cl.Cfg.Stats.UpstreamFlowControlResumedReadingTotal)
+		s.up.Conn().Resume()
+	}
+}
+
+// OnClose implements listener.Session.
+func (s *session) OnClose(why loop.Reason, _ error) {
+	s.downGone = true
+	s.stopWaiting()
+	s.age.Unlink()
+	s.retry.Unlink()
+	if s.up != nil {
+		s.closeUpstream(why)
+	}
+	if !s.flushing {
+		s.idle.Unlink()
+	}
+	s.log()
+}
+
+// closeUpstream ends the upstream connection after the client's; what the
+// client sent is still delivered (NF-09).
+func (s *session) closeUpstream(why loop.Reason) {
+	if why == loop.RemoteReset {
+		s.up.Conn().Abort(true) // as the client did
+		return
+	}
+	if !s.open {
+		s.up.Close(true)
+		return
+	}
+	if s.up.Conn().Buffered() > 0 {
+		s.flushing = true
+		s.w.Stats.Inc(s.cfg.Stats.UpstreamFlushTotal)
+		s.w.Stats.GaugeAdd(s.cfg.Stats.UpstreamFlush, 1)
+		s.activity()
+	}
+	s.up.Close(false)
+}
+
+func (s *session) endFlush() {
+	s.flushing = false
+	s.idle.Unlink()
+	s.w.Stats.GaugeAdd(s.cfg.Stats.UpstreamFlush, -1)
+}
+
+func (s *session) activity() {
+	if s.cfg.idle > 0 {
+		s.idle.Set(s.cfg.idle)
+	}
+}
+
+func (s *session) onIdle() {
+	s.w.Stats.Inc(s.cfg.Stats.IdleTimeout)
+	if s.flushing {
+		s.up.Close(true)
+		return
+	}
+	s.c.CloseReason("tcp_session_idle_timeout")
+	s.d.Abort(false)
+}
+
+func (s *session) onAge() {
+	s.w.Stats.Inc(s.cfg.Stats.MaxDuration)
+	s.info.Flags |= filter.FlagDurationTimeout
+	s.c.CloseReason("max_connection_duration_reached")
+	s.d.Abort(false)
+}
+
+func (s *session) log() {
+	if s.done {
+		return
+	}
+	s.done = true
+	if s.info.RequestID == "" {
+		s.info.RequestID = streamID(s.w.Loop.Random(), s.w.Loop.Random())
+	}
+	s.info.Timing.End = s.w.Loop.Now()
+	if len(s.cfg.logs) > 0 {
+		c := format.Context{Info: s.info, Now: s.w.Loop.Wall(), LogType: "TcpConnectionEnd"}
+		s.cfg.logs.Log(s.w.Log, &c)
+	}
+}
+
+// streamID is %STREAM_ID% of a connection: a random UUID.
+func streamID(a, b uint64) string {
+	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&0xffffffffffff)
+}
