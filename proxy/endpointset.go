@@ -1,0 +1,215 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
+)
+
+// edsState is an assignment of one source, and the clusters that have their
+// hosts of it.
+type edsState struct {
+	name   string
+	source *corev3.ConfigSource
+	users  []*clusterEntry
+	// last is the assignment in force as it is encoded, in which it is a tenth as
+	// large; nil before the first.
+	last []byte
+	life time.Duration // how long it counts; 0 for ever
+	origin
+	rejected *failure
+	stale    *time.Timer // ends its life, if it has an end
+}
+
+func (s *edsState) halt() {
+	if s.stale != nil {
+		s.stale.Stop()
+		s.stale = nil
+	}
+}
+
+// attachEDS makes an EDS cluster follow its assignment, which it gets at once if
+// it is known.
+func (r *Resources) attachEDS(e *clusterEntry) {
+	name, source, ok := e.EDS()
+	if !ok {
+		return
+	}
+	s := oneOfSource(r.endpoints[name], source)
+	if s == nil {
+		s = &edsState{name: name, source: source}
+		r.endpoints[name] = append(r.endpoints[name], s)
+		r.tell.add(true, EndpointType, name, source)
+		r.p.stat.Main().Inc(e.Stats.UpdateAttempt)
+	}
+	s.users = append(s.users, e)
+	e.eds = s
+	if s.last == nil {
+		return
+	}
+	// The assignment suited the clusters before. If it does not suit this one,
+	// that waits for another.
+	la := &endpointv3.ClusterLoadAssignment{}
+	err := proto.Unmarshal(s.last, la)
+	if err == nil {
+		err = e.Assign(la)
+	}
+	if err != nil {
+		r.p.component("upstream").Warn("the endpoints in force do not suit a new cluster", "error", err)
+		return
+	}
+	r.showVersion(e.Stats.Version, s.version)
+}
+
+// detachEDS is the end of that.
+func (r *Resources) detachEDS(e *clusterEntry) {
+	s := e.eds
+	if s == nil {
+		return
+	}
+	e.eds = nil
+	s.users = slices.DeleteFunc(s.users, func(x *clusterEntry) bool { return x == e })
+	if len(s.users) > 0 {
+		return
+	}
+	s.halt()
+	r.tell.add(false, EndpointType, s.name, s.source)
+	forget(r.endpoints, s.name, s)
+}
+
+// SetEndpoints makes an assignment the hosts of the EDS clusters that refer to
+// its name and source (CM-11); a nil source is any. Hosts that stay keep their
+// connections and counts; those that are gone drain (CM-25). The cost is that of
+// this assignment. One that no cluster refers to is ignored.
+func (r *Resources) SetEndpoints(source *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, version string) error {
+	return setOfSource(r, func() []*edsState { return r.endpoints[la.GetClusterName()] }, source, func(s *edsState) error { return r.assign(s, la, version) })
+}
+
+func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, version string) error {
+	from, encoded, err := newEncoded(la, version)
+	if err == nil && s.last != nil && s.same(&from) {
+		s.version, s.rejected = version, nil
+		r.refresh(s)
+		for _, e := range s.users {
+			r.showVersion(e.Stats.Version, version)
+			r.p.stat.Main().Inc(e.Stats.UpdateSuccess)
+			r.p.stat.Main().Inc(e.Stats.UpdateNoRebuild)
+		}
+		return nil
+	}
+	if err == nil {
+		err = r.checkOwn(la)
+	}
+	users := slices.Clone(s.users)
+	read := make([]*cluster.Assignment, len(users))
+	for i, e := range users {
+		if err == nil {
+			read[i], err = e.ReadAssignment(la)
+		}
+	}
+	if err != nil {
+		for _, e := range s.users {
+			r.p.stat.Main().Inc(e.Stats.Discovery.UpdateRejected)
+		}
+		s.rejected = &failure{la, version, time.Now(), err}
+		return fmt.Errorf("endpoints %q: %w", la.GetClusterName(), err)
+	}
+	s.last, s.life, s.origin, s.rejected = encoded, cluster.StaleAfter(la), from, nil
+	r.refresh(s)
+	for i, e := range users {
+		r.showVersion(e.Stats.Version, version)
+		r.give(e, read[i])
+	}
+	return nil
+}
+
+// showVersion sets a gauge to the hash of a version, as Envoy does.
+func (r *Resources) showVersion(g stats.Gauge, version string) {
+	r.p.stat.Main().GaugeSetUint(g, xxhash.Sum64String(version))
+}
+
+// give makes an assignment a cluster's.
+func (r *Resources) give(e *clusterEntry, a *cluster.Assignment) {
+	e.Use(a)
+	if e.fetch != nil {
+		e.fetch.Stop()
+		e.fetch = nil
+	}
+	r.settleNamed(e.Name())
+}
+
+// refresh lets an assignment with endpoint_stale_after live from now on.
+func (r *Resources) refresh(s *edsState) {
+	s.halt()
+	if s.life <= 0 {
+		return
+	}
+	for _, e := range s.users {
+		r.p.stat.Main().Inc(e.Stats.AssignmentTimeoutReceived)
+	}
+	s.stale = r.after(s.life, func() {
+		s.last, s.stale = nil, nil
+		for _, e := range s.users {
+			e.Stale()
+		}
+	})
+}
+
+// Missing says that a source does not have a resource, or is not asked any more:
+// what waits for it goes on without. A resource that was there before stays in
+// force. A nil source is any.
+func (r *Resources) Missing(source *corev3.ConfigSource, typeURL, name string) {
+	if typeURL == RuntimeType {
+		r.noRuntime(source, name)
+		return
+	}
+	r.lock()
+	defer r.unlock()
+	if r.stopped {
+		return
+	}
+	switch typeURL {
+	case EndpointType:
+		for _, s := range ofSource(r.endpoints[name], source) {
+			r.noEndpoints(s)
+		}
+	case RouteType:
+		for _, s := range ofSource(r.routes[name], source) {
+			r.noRoutes(s)
+		}
+	case ScopedRouteType:
+		for _, s := range ofSource(r.scopes, source) {
+			r.noScopes(s)
+		}
+	case VirtualHostType:
+		r.hostAnswered(source, name, false)
+	case ClusterType:
+		r.noCluster(source, name)
+	case SecretType:
+		for _, s := range ofSource(r.secrets[name], source) {
+			r.noSecret(s)
+		}
+	case ExtensionType:
+		for _, s := range ofSource(r.extensions[name], source) {
+			r.noExtension(s)
+		}
+	}
+}
+
+func (r *Resources) noEndpoints(s *edsState) {
+	for _, e := range slices.Clone(s.users) {
+		r.p.stat.Main().Inc(e.Stats.UpdateEmpty)
+		if !e.hasHosts() {
+			e.Skip()
+			r.settleNamed(e.Name())
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// Proves HC-15: the last request that a connection may carry ends it.
+func TestMaxRequestsPerConnection(t *testing.T) {
+	v := (&site{routes: direct, manager: "drain_timeout: 0.1s, common_http_protocol_options: {max_requests_per_connection: 2},"}).serve(t)
+	w := v.dial(t)
+	for range 3 {
+		w.get("/")
+	}
+	if w.want("200 ok").close {
+		t.Error("the first response closes")
+	}
+	if !w.want("200 ok").close {
+		t.Error("the second response does not close")
+	}
+	w.ended()
+	v.counts(t, "http.in.downstream_cx_max_requests_reached 1", "http.in.downstream_rq_total 2")
+	f := v.dial2(t)
+	f.ask(1, "GET", "/", true)
+	f.want(1, "200 ok")
+	v.counts(t, "http.in.downstream_cx_max_requests_reached 1")
+	f.ask(3, "GET", "/", true)
+	f.goAway()
+	f.want(3, "200 ok")
+	f.goAway()
+	f.gone()
+	v.counts(t, "http.in.downstream_cx_max_requests_reached 2", "http.in.downstream_cx_active 0")
+}
+
+// flooded plays an attack and reads the connection's end.
+func flooded(t *testing.T, v *serving, stat string, attack func(f *wire2)) {
+	t.Helper()
+	f := v.dial2(t)
+	f.ask(1, "POST", "/", false)
+	attack(f)
+	v.counts(t, stat+" 1", "http.in.downstream_cx_active 0", "http.in.downstream_rq_active 0", "http2.streams_active 0")
+	_ = f.w.Close()
+}
+
+// Proves HC-06: each flood ends the connection and is counted.
+func TestFloods(t *testing.T) {
+	v := (&site{hosts: []string{silent(t)}}).serve(t)
+	flooded(t, v, "http2.inbound_empty_frames_flood", func(f *wire2) {
+		for range 3 {
+			_ = f.WriteData(1, false, nil)
+		}
+	})
+	flooded(t, v, "http2.inbound_priority_frames_flood", func(f *wire2) {
+		for range 300 {
+			_ = f.WritePriority(1, http2.PriorityParam{StreamDep: 5})
+		}
+	})
+	flooded(t, v, "http2.inbound_window_update_frames_flood", func(f *wire2) {
+		for range 100 {
+			_ = f.WriteWindowUpdate(0, 1)
+		}
+	})
+	flooded(t, v, "http2.outbound_control_flood", func(f *wire2) {
+		for range 3_000_000 { // until the proxy cannot send its answers any more
+			if f.WritePing(false, [8]byte{}) != nil {
+				return
+			}
+		}
+	})
+	v.counts(t, "http.in.downstream_cx_protocol_error 4", "http.in.downstream_cx_total 4")
+}
+
+// Partly proves HC-06: answers that nobody reads.
+func TestOutboundFlood(t *testing.T) {
+	v := (&site{routes: "{match: {prefix: /}, direct_response: {status: 200}}", manager: "http2_protocol_options: {max_outbound_frames: 200},"}).serve(t)
+	f := v.dial2(t)
+	for id := uint32(1); id < 2_000_001; id += 2 {
+		f.ask(id, "GET", "/", true)
+		if f.w.Conn == nil || id%2001 == 0 && v.values(t)["http2.outbound_flood"] > 0 {
+			break
+		}
+	}
+	v.counts(t, "http2.outbound_flood 1", "http.in.downstream_cx_active 0", "http.in.downstream_rq_active 0")
+}
+
+// opened opens streams and resets them.
+func (f *wire2) opened(n int) {
+	for i := range n {
+		id := uint32(2*i + 1)
+		f.ask(id, "GET", "/", true)
+		if f.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
+			return
+		}
+	}
+}
+
+// Proves HC-07: a client that opens streams only to reset them loses its
+// connection when half of the streams that it may have were reset; the runtime
+// says how many and what counts.
+func TestRapidReset(t *testing.T) {
+	up := silent(t)
+	v := (&site{hosts: []string{up}}).serve(t)
+	f := v.dial2(t)
+	f.opened(249)
+	_ = f.WritePing(false, [8]byte{})
+	if f.next(func(fr http2.Frame) bool { p, is := fr.(*http2.PingFrame); return is && p.IsAck() }) == nil {
+		t.Error("the connection ended too early")
+	}
+	f.ask(499, "GET", "/", true)
+	_ = f.WriteRSTStream(499, http2.ErrCodeCancel)
+	f.gone()
+	v.counts(t, "http.in.downstream_rq_too_many_premature_resets 1", "http.in.downstream_cx_active 0", "http.in.downstream_rq_active 0", "cluster.back.upstream_rq_active 0")
+
+	layer := func(fields string) string {
+		return "layered_runtime: {layers: [{name: static, static_layer: {" + fields + "}}]}"
+	}
+	v = (&site{hosts: []string{up}, top: layer("overload.premature_reset_total_stream_count: 10")}).serve(t)
+	f = v.dial2(t)
+	f.opened(50)
+	f.gone()
+	v.counts(t, "http.in.downstream_rq_too_many_premature_resets 1", "http.in.downstream_cx_active 0")
+
+	v = (&site{hosts: []string{up}, top: layer("overload.premature_reset_total_stream_count: 10, overload.premature_reset_min_stream_lifetime_seconds: 0")}).serve(t)
+	f = v.dial2(t)
+	f.opened(50)
+	v.counts(t, "http.in.downstream_rq_too_many_premature_resets 0", "http.in.downstream_rq_total 50", "http.in.downstream_cx_active 1")
+}
+
+// Partly proves OV-08: each limit answers by itself and is seen in the log and the
+// statistics. Those of pools and floods are proved with them.
+func TestProtectiveLimits(t *testing.T) {
+	v := (&site{routes: direct, listener: "", manager: "max_request_headers_kb: 1, common_http_protocol_options: {max_headers_count: 5},"}).serve(t)
+	w := v.dial(t)
+	w.get("/", "x: "+strings.Repeat("a", 2000))
+	if got := w.reply(); got.status != 431 || !got.close {
+		t.Error(got)
+	}
+	w = v.dial(t)
+	w.get("/", "a: 1", "b: 1", "c: 1", "d: 1", "e: 1", "f: 1")
+	if got := w.reply(); got.status != 431 || !got.close {
+		t.Error(got)
+	}
+	f := v.dial2(t)
+	f.ask(1, "GET", "/", true, "x: "+strings.Repeat("a", 2000))
+	f.want(1, "reset INTERNAL_ERROR")
+	v.counts(t, "http.in.downstream_rq_4xx 2", "http.in.downstream_cx_protocol_error 2", "http.in.downstream_rq_active 0")
+	v.logged(t, "431 DPE http1.headers_too_large", "431 DPE http1.too_many_headers", "0 DR http2.header_list_size_too_large")
+}
