@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xebec-proxy/xebec/bench/proxy/raw"
+)
+
+// changing is the suite of a proxy whose configuration changes under load, and
+// the suffix of a proxy's name when it does not.
+const (
+	changing = "changes"
+	still    = "-still"
+)
+
+const (
+	// changesPerSecond is how often a resource changes.
+	changesPerSecond = 100
+	// liveRate is how many requests a second there are meanwhile.
+	liveRate = 10_000
+	// liveTables is how many route tables there are, and assignments, and clusters.
+	// So many that none changes twice in what the management server sends at once.
+	liveTables = 20
+	// arrival is how long the last change may take to be in force.
+	arrival = 10 * time.Second
+)
+
+// live is a proxy with its management server and the directory that this
+// serves.
+type live struct {
+	*instance
+	server    *process
+	resources string // directory
+	temp      string // beside it, on the same disk
+	admin     netip.AddrPort
+	listeners []netip.AddrPort
+	upstream  upstreams
+	changes   int // so far
+}
+
+// livePrograms are those that can follow a management server.
+func livePrograms(found []program) (out []program, server string) {
+	for _, p := range found {
+		switch p.name {
+		case xebec:
+			server = p.path
+			out = append(out, p)
+		case envoy:
+			out = append(out, p)
+		}
+	}
+	return out, server
+}
+
+// launchLive starts `xebec serve` on the load's core and a proxy that follows it
+// by delta ADS.
+func (m *machine) launchLive(ctx context.Context, p program, server string) (*live, error) {
+	free, err := freeAddresses(liveTables + 3)
+	if err != nil {
+		return nil, err
+	}
+	l := &live{listeners: free[:liveTables], admin: free[liveTables], upstream: m.upstream}
+	if l.resources, err = os.MkdirTemp(m.dir, "xds-"); err != nil {
+		return nil, err
+	}
+	if l.temp, err = os.MkdirTemp(m.dir, "next-"); err != nil {
+		return nil, err
+	}
+	for kind := range liveKinds() {
+		for n := range liveTables {
+			if err := l.write(kind, n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	xds, status := free[liveTables+1], free[liveTables+2]
+	if l.server, err = start("xebec serve", []int{m.loadCore}, server, "serve", "--dir", l.resources,
+		"--xds-address", xds.String(), "--admin-address", status.String(), "--log-level", "error"); err != nil {
+		return nil, err
+	}
+	config := filepath.Join(l.temp, "bootstrap.yaml")
+	if err := errors.Join(l.server.ready(ctx, xds), os.WriteFile(config, []byte(liveBootstrap(l.admin, xds)), 0o600)); err != nil {
+		l.stop()
+		return nil, err
+	}
+	l.instance = &instance{cores: []int{m.proxyCore}, dir: l.temp, listen: addresses{H1: l.listeners[0]}}
+	if l.process, err = start(p.name, l.cores, p.path, p.args(config, 1)...); err == nil {
+		err = l.ready(ctx, l.listeners...)
+	}
+	if err != nil {
+		l.stop()
+		return nil, err
+	}
+	return l, nil
+}
+
+// stop ends the proxy, if it was started, and its server.
+func (l *live) stop() {
+	if l.instance != nil && l.process != nil {
+		l.process.stop()
+	}
+	l.server.stop()
+}
+
+// write puts a resource into the directory, in one step.
+func (l *live) write(kind string, n int) error {
+	next := filepath.Join(l.temp, "next")
+	if err := os.WriteFile(next, []byte(liveKinds()[kind](l, n)), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, filepath.Join(l.resources, fmt.Sprintf("%s-%d.yaml", kind, n)))
+}
+
+// change makes the next change: of a table, an assignment and a cluster in turn.
+func (l *live) change() error {
+	kinds := []string{"routes", "endpoints", "cluster"}
+	kind, n := kinds[l.changes%len(kinds)], l.changes/len(kinds)%liveTables
+	l.changes++
+	return l.write(kind, n)
+}
+
+// keepChanging makes changes at their rate until the context ends. It returns
+// how many.
+func (l *live) keepChanging(ctx context.Context) (int, error) {
+	tick := time.NewTicker(time.Second / changesPerSecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return n, nil
+		case <-tick.C:
+		}
+		if err := l.change(); err != nil {
+			return n, err
+		}
+	}
+}
+
+// arrived waits until the last change of each kind is in force, by the proxy's
+// own account.
+func (l *live) arrived(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, arrival)
+	defer cancel()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		missing, err := l.missing(ctx)
+		if err == nil && missing == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%s is not in force after %s", missing, arrival), err)
+		case <-poll.C:
+		}
+	}
+}
+
+// missing is one of the last changes that the proxy's dump does not show.
+func (l *live) missing(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.admin.String()+"/config_dump?include_eds", nil)
+	if err != nil {
+		return "the configuration", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "the configuration", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "the configuration", err
+	}
+	for n := max(1, l.changes-2); n <= l.changes; n++ {
+		if mark := fmt.Sprintf("%q", mark(n)); !strings.Contains(string(b), mark) {
+			return mark, nil
+		}
+	}
+	return "", nil
+}
+
+// changes measures, round by round, each proxy while nothing changes and while
+// much does.
+func (r *runner) changes(ctx context.Context) error {
+	found, server := livePrograms(r.found)
+	if server == "" {
+		fmt.Fprintln(r.progress, "# missing:", changing, "needs xebec, whose management server it uses")
+		return nil
+	}
+	var running []*live
+	defer func() {
+		http.DefaultClient.CloseIdleConnections()
+		for _, l := range running {
+			l.stop()
+		}
+	}()
+	for _, p := range found {
+		l, err := r.launchLive(ctx, p, server)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", changing, p.name, err)
+		}
+		running = append(running, l)
+	}
+	var errs error
+	for round := 1; round <= r.pace.rounds; round++ {
+		for i, p := range found {
+			for _, moving := range []bool{false, true} {
+				v, err := r.takeLive(ctx, running[i], moving)
+				if err != nil {
+					errs = errors.Join(errs, fmt.Errorf("%s: %s: %w", changing, p.name, err))
+					continue
+				}
+				line := raw.Line{Suite: changing, Round: round, Proxy: p.name, Values: v}
+				if !moving {
+					line.Proxy += still
+				}
+				fmt.Fprintln(r.record, line)
+				r.lines = append(r.lines, line)
+			}
+		}
+	}
+	return errs
+}
+
+// takeLive drives the load, and changes the configuration meanwhile if it is to
+// move.
+func (r *runner) takeLive(ctx context.Context, l *live, moving bool) (raw.Values, error) {
+	pids, err := l.pids()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.quiet(ctx); err != nil {
+		return nil, err
+	}
+	changer, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		work sync.WaitGroup
+		made int
+		bad  error
+	)
+	begun := time.Now()
+	if moving {
+		work.Go(func() { made, bad = l.keepChanging(changer) })
+	}
+	drive := suite{listen: overH1, args: []string{"-rate", fmt.Sprint(liveRate), "-connections", "64"}}
+	v, err := r.byEngine(ctx, drive, l.instance, pids)
+	took := time.Since(begun)
+	cancel()
+	work.Wait()
+	if err := errors.Join(err, bad); err != nil {
+		return nil, err
+	}
+	v["changes"] = float64(int(float64(made)/took.Seconds()*10)) / 10
+	if moving {
+		err = l.arrived(ctx)
+	}
+	return v, err
+}

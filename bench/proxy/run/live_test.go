@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xebec-proxy/xebec/bench/proxy/raw"
+)
+
+func TestChangesTakeTurns(t *testing.T) {
+	dir := t.TempDir()
+	at := netip.MustParseAddrPort("127.0.0.1:1")
+	l := &live{resources: dir, temp: t.TempDir(), listeners: make([]netip.AddrPort, liveTables), upstream: upstreams{A1: at, B1: at}}
+	for range 3*liveTables + 2 {
+		if err := l.change(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"routes-0.yaml": mark(61), "endpoints-0.yaml": mark(62), "cluster-0.yaml": mark(3), "routes-1.yaml": mark(4), "cluster-19.yaml": mark(60),
+	} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s has no %s: %v\n%s", name, want, err, b)
+		}
+	}
+}
+
+func TestTableOfChanges(t *testing.T) {
+	lines := []raw.Line{
+		{Suite: changing, Round: 1, Proxy: xebec + still, Values: raw.Values{p50: 50, p99: 100, "wrong": 0}},
+		{Suite: changing, Round: 1, Proxy: xebec, Values: raw.Values{p50: 50, p99: 105, "wrong": 0}},
+		{Suite: changing, Round: 2, Proxy: xebec + still, Values: raw.Values{p50: 50, p99: 100, "wrong": 0}},
+		{Suite: changing, Round: 2, Proxy: xebec, Values: raw.Values{p50: 50, p99: 107, "wrong": 2}},
+	}
+	table := func(lines []raw.Line) string {
+		var b bytes.Buffer
+		writeChanges(&b, lines)
+		return b.String()
+	}
+	got := table(lines)
+	for _, want := range []string{"| p99 | µs | – | – | – | 100 | 106 | 1.06 | ≤ 1.1", "| met |", "| failed, in all | | – | – | | 0.00 | 2.00 | | 0 | **missed** |"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if got := table(lines[:2]); strings.Count(got, "| met |") != 2 {
+		t.Errorf("not both are met:\n%s", got)
+	}
+	if got := table(nil); got != "" {
+		t.Errorf("a table of nothing: %s", got)
+	}
+}
