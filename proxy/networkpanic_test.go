@@ -124,8 +124,8 @@ func springs(t *testing.T, address, at string, above <-chan bool) {
 	case "above", "below": // nothing is read before
 		<-above
 	}
-	if _, err := io.Copy(io.Discard, c); ending(err) != "reset" {
-		t.Errorf("%s: the connection was not reset but: %v", at, err)
+	if n, err := io.Copy(io.Discard, c); ending(err) != "reset" {
+		t.Errorf("%s: after %d bytes the connection was not reset but: %v", at, n, err)
 	}
 }
 

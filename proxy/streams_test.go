@@ -227,6 +227,8 @@ func TestAbortsAnywhere(t *testing.T) {
 				if filters == "" && path != "/pending" && path != "/cut" {
 					take(t, at)
 				}
+				// What a reset overtakes is never read.
+				until(t, func() string { return fmt.Sprintf("%d of %d requests were read", p.made.Load(), asked) }, func() bool { return p.made.Load() == int64(asked) })
 				abort(v, f, id)
 				_ = f.w.Close()
 			}

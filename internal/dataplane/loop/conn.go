@@ -341,13 +341,13 @@ func (c *Conn) ask() {
 	}
 }
 
-// flush sends what waits.
-func (c *Conn) flush() {
+// flush sends what waits, unless the system is known to take nothing now.
+func (c *Conn) flush(writable bool) {
 	if c.state == closed || c.state == connecting {
 		return
 	}
 	before := c.sent
-	if !c.blocked && !c.sendAll() {
+	if (!c.blocked || writable) && !c.sendAll() {
 		return
 	}
 	c.watermark()
@@ -379,19 +379,51 @@ func (c *Conn) sendAll() bool {
 	}
 	c.sent += uint64(n)
 	if n == len(c.out) {
-		c.out = c.out[:0]
+		c.reclaim()
+		c.setBlocked(false)
 		return true
 	}
-	c.out = c.out[:copy(c.out, c.out[n:])]
 	c.setBlocked(true)
+	c.skip(n)
 	return true
 }
 
-func (c *Conn) setBlocked(b bool) {
-	if b != c.blocked {
-		c.blocked = b
-		c.loop.noteBlocked(c)
+// skip drops the first bytes of a blocked connection's output. What is left is
+// moved to the buffer's beginning only once it is not more than what was sent
+// since the last move: many small sends of a large output would otherwise cost
+// the square of it.
+func (c *Conn) skip(n int) {
+	at := &c.loop.slow[c.blockedAt].start
+	if !sameArray(*at, c.out) {
+		*at = c.out[:cap(c.out)] // appending has moved it
 	}
+	c.out = c.out[n:]
+	if cap(*at)-cap(c.out) >= len(c.out) {
+		c.out = (*at)[:copy(*at, c.out)]
+	}
+}
+
+// sameArray reports whether two slices that end where their array does share it.
+func sameArray(a, b []byte) bool {
+	return cap(a) > 0 && cap(b) > 0 && &a[:cap(a)][cap(a)-1] == &b[:cap(b)][cap(b)-1]
+}
+
+// reclaim empties the output and gives it its whole buffer again.
+func (c *Conn) reclaim() {
+	if c.blocked {
+		if start := c.loop.slow[c.blockedAt].start; sameArray(start, c.out) {
+			c.out = start
+		}
+	}
+	c.out = c.out[:0]
+}
+
+func (c *Conn) setBlocked(b bool) {
+	if b == c.blocked {
+		return
+	}
+	c.blocked = b
+	c.loop.noteBlocked(c)
 	c.ask()
 }
 
@@ -414,8 +446,7 @@ func (c *Conn) writable() {
 	if c.state == connecting {
 		return
 	}
-	c.setBlocked(false)
-	c.flush()
+	c.flush(true)
 }
 
 func (c *Conn) release() {
@@ -497,6 +528,9 @@ func (c *Conn) end(why Reason, err error, abort bool) {
 		c.transport.Abort(err)
 	}
 	c.state = closed
+	if c.out != nil {
+		c.reclaim()
+	}
 	if c.blocked {
 		c.blocked = false
 		c.loop.noteBlocked(c)

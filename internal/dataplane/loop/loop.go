@@ -45,7 +45,7 @@ type Loop struct {
 	plain   []byte // decrypted bytes
 
 	dirty  []*Conn
-	slow   []*Conn  // that are blocked
+	slow   []slow   // the connections that are blocked
 	ending []func() // what waits for the end of the turn
 	bufs   [][]byte // buffers to be used again
 	kept   int      // bytes of them
@@ -114,19 +114,34 @@ func (l *Loop) Uint64() uint64 { return l.Random() }
 
 // Blocked are the connections of which the system took less than it was given.
 // All others have nothing to send, or send it at the end of the turn.
-func (l *Loop) Blocked() iter.Seq[*Conn] { return slices.Values(l.slow) }
+func (l *Loop) Blocked() iter.Seq[*Conn] {
+	return func(yield func(*Conn) bool) {
+		for i := range l.slow {
+			if !yield(l.slow[i].conn) {
+				return
+			}
+		}
+	}
+}
+
+// slow is a blocked connection, with the whole buffer of an output of which
+// only the end is left.
+type slow struct {
+	conn  *Conn
+	start []byte
+}
 
 // noteBlocked keeps the list of what is blocked.
 func (l *Loop) noteBlocked(c *Conn) {
 	if c.blocked {
 		c.blockedAt = len(l.slow)
-		l.slow = append(l.slow, c)
+		l.slow = append(l.slow, slow{conn: c})
 		return
 	}
 	last := len(l.slow) - 1
 	l.slow[c.blockedAt] = l.slow[last]
-	l.slow[c.blockedAt].blockedAt = c.blockedAt
-	l.slow[last] = nil
+	l.slow[c.blockedAt].conn.blockedAt = c.blockedAt
+	l.slow[last] = slow{}
 	l.slow = l.slow[:last]
 }
 
@@ -194,7 +209,7 @@ func (l *Loop) finish() {
 			c := l.dirty[i]
 			l.dirty[i] = nil
 			c.dirty = false
-			c.flush()
+			c.flush(false)
 		}
 		l.dirty = l.dirty[:0]
 		n := len(l.ending) // what these bring comes after what they let be sent

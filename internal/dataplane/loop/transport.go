@@ -55,7 +55,7 @@ func (c *Conn) startTransport() {
 		}
 		if err != nil {
 			c.Touch()
-			c.flush() // an alert
+			c.flush(false) // an alert
 			c.end(TransportFailed, err, false)
 			return
 		}
@@ -131,6 +131,7 @@ func (c *Conn) sendTransport() bool {
 	for {
 		o := c.transport.Output()
 		if len(o) == 0 {
+			c.setBlocked(false)
 			return true
 		}
 		n, err := c.sock.send(o, nil)
