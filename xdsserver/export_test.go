@@ -24,9 +24,10 @@ func (s *Server) Held() Held {
 	for _, g := range s.groups {
 		g.mu.Lock()
 		for _, ti := range g.index {
-			h.Interests += len(ti.wild) + len(ti.names) + len(ti.globs)
+			ti.wild.each(&g.seats, func(*stream) { h.Interests++ })
+			h.Interests += len(ti.names) + len(ti.globs)
 		}
-		for x := range g.streams {
+		for x := range g.seats.each {
 			h.Waiting += x.pending.count
 		}
 		g.mu.Unlock()

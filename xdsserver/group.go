@@ -20,20 +20,20 @@ type group struct {
 	name   string
 	pinned bool // a batch is about to change it; guarded by the server's mutex
 
-	mu      sync.Mutex
-	view    *snapshot.Snapshot // nil until loaded
-	streams map[*stream]struct{}
-	index   map[string]*typeIndex
-	hosts   *hostIndex // nil as long as nobody asks for virtual hosts
+	mu    sync.Mutex
+	view  *snapshot.Snapshot // nil until loaded
+	seats seats
+	index map[string]*typeIndex
+	hosts *hostIndex // nil as long as nobody asks for virtual hosts
 }
 
 func newGroup(name string, view *snapshot.Snapshot) *group {
-	return &group{name: name, view: view, streams: map[*stream]struct{}{}, index: map[string]*typeIndex{}}
+	return &group{name: name, view: view, index: map[string]*typeIndex{}}
 }
 
 // typeIndex says which streams want which resources of one type.
 type typeIndex struct {
-	wild  map[*stream]struct{}
+	wild  watchers
 	names map[string]*watchers
 	globs map[string]*globWatch
 }
@@ -41,49 +41,6 @@ type typeIndex struct {
 type globWatch struct {
 	urn     xds.URN
 	streams watchers
-}
-
-// watchers is a set of streams; the common single one costs no map.
-type watchers struct {
-	one  *stream
-	many map[*stream]struct{}
-}
-
-func (w *watchers) add(s *stream) {
-	switch {
-	case w.many != nil:
-		w.many[s] = struct{}{}
-	case w.one == nil || w.one == s:
-		w.one = s
-	default:
-		w.many = map[*stream]struct{}{w.one: {}, s: {}}
-		w.one = nil
-	}
-}
-
-// remove reports whether nobody is left.
-func (w *watchers) remove(s *stream) bool {
-	if w.one == s {
-		w.one = nil
-	}
-	delete(w.many, s)
-	if len(w.many) == 0 {
-		w.many = nil
-	}
-	return w.one == nil && w.many == nil
-}
-
-// each visits the streams; a nil set has none.
-func (w *watchers) each(f func(*stream)) {
-	if w == nil {
-		return
-	}
-	if w.one != nil {
-		f(w.one)
-	}
-	for s := range w.many {
-		f(s)
-	}
 }
 
 // pending is what was published for a stream and not yet taken by it. Guarded
@@ -143,7 +100,7 @@ func (p *pending) added(n int, now time.Time) {
 func (g *group) join(s *stream, interests func(func(typeURL, name string))) *snapshot.Snapshot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.streams[s] = struct{}{}
+	g.seats.take(s)
 	interests(func(typeURL, name string) { g.add(s, typeURL, []string{name}) })
 	return g.view
 }
@@ -152,8 +109,8 @@ func (g *group) join(s *stream, interests func(func(typeURL, name string))) *sna
 func (g *group) leave(s *stream, interests func(func(typeURL, name string))) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.streams, s)
 	interests(func(typeURL, name string) { g.drop(s, typeURL, name) })
+	g.seats.leave(s)
 	s.pending = pending{}
 }
 
@@ -176,12 +133,12 @@ func (g *group) exchange(s *stream, typeURL string, added, removed []string) (*s
 func (g *group) add(s *stream, typeURL string, names []string) {
 	ti := g.index[typeURL]
 	if ti == nil {
-		ti = &typeIndex{wild: map[*stream]struct{}{}, names: map[string]*watchers{}, globs: map[string]*globWatch{}}
+		ti = &typeIndex{names: map[string]*watchers{}, globs: map[string]*globWatch{}}
 		g.index[typeURL] = ti
 	}
 	for _, n := range names {
 		if n == "*" && s.wildcardType(typeURL) {
-			ti.wild[s] = struct{}{}
+			ti.wild.add(s, &g.seats)
 			continue
 		}
 		w := ti.names[n]
@@ -189,7 +146,7 @@ func (g *group) add(s *stream, typeURL string, names []string) {
 			w = &watchers{}
 			ti.names[n] = w
 		}
-		w.add(s)
+		w.add(s, &g.seats)
 		if typeURL == xds.VirtualHostType {
 			if g.hosts == nil {
 				g.hosts = newHostIndex()
@@ -202,7 +159,7 @@ func (g *group) add(s *stream, typeURL string, names []string) {
 				gw = &globWatch{urn: u}
 				ti.globs[n] = gw
 			}
-			gw.streams.add(s)
+			gw.streams.add(s, &g.seats)
 		}
 	}
 }
@@ -221,19 +178,23 @@ func (g *group) drop(s *stream, typeURL, name string) {
 		return
 	}
 	if name == "*" && s.wildcardType(typeURL) {
-		delete(ti.wild, s)
+		ti.wild.remove(s)
 	} else {
-		if w := ti.names[name]; w != nil && w.remove(s) {
-			delete(ti.names, name)
+		if w := ti.names[name]; w != nil {
+			if w.remove(s); w.empty() {
+				delete(ti.names, name)
+			}
 		}
 		if typeURL == xds.VirtualHostType {
 			g.hosts.drop(s, name)
 		}
-		if gw := ti.globs[name]; gw != nil && gw.streams.remove(s) {
-			delete(ti.globs, name)
+		if gw := ti.globs[name]; gw != nil {
+			if gw.streams.remove(s); gw.streams.empty() {
+				delete(ti.globs, name)
+			}
 		}
 	}
-	if len(ti.wild)+len(ti.names) == 0 {
+	if ti.wild.empty() && len(ti.names) == 0 {
 		delete(g.index, typeURL)
 	}
 }
@@ -257,20 +218,20 @@ func (g *group) publish(view *snapshot.Snapshot, changes []snapshot.Change, now 
 		if ti == nil {
 			ti = &typeIndex{}
 		}
-		for s := range ti.wild {
+		ti.wild.each(&g.seats, func(s *stream) {
 			w.wake(s)
 			s.pending.shared = append(s.pending.shared, list)
 			s.pending.added(len(list), now)
-		}
-		ti.notify(list, g.hosts, w)
+		})
+		g.notify(ti, list, w)
 	}
 	return w.streams
 }
 
 // reload wakes everybody because the group has its first snapshot.
 func (g *group) reload() []*stream {
-	all := make([]*stream, 0, len(g.streams))
-	for s := range g.streams {
+	all := make([]*stream, 0, g.seats.taken())
+	for s := range g.seats.each {
 		s.pending.reload = true
 		all = append(all, s)
 	}
@@ -291,7 +252,8 @@ func (w *woken) wake(s *stream) {
 }
 
 // notify notes the changes for the streams that name their resources.
-func (ti *typeIndex) notify(list []snapshot.Change, hosts *hostIndex, w *woken) {
+func (g *group) notify(ti *typeIndex, list []snapshot.Change, w *woken) {
+	hosts := g.hosts
 	ofHosts := list[0].Type == xds.VirtualHostType || list[0].Type == xds.RouteType
 	if !ofHosts {
 		hosts = nil
@@ -302,7 +264,7 @@ func (ti *typeIndex) notify(list []snapshot.Change, hosts *hostIndex, w *woken) 
 	for i := range list {
 		c := &list[i]
 		note := func(s *stream) {
-			if _, all := ti.wild[s]; all {
+			if ti.wild.has(s) {
 				return
 			}
 			if own := s.pending.own; hosts != nil && len(own) > 0 && own[len(own)-1] == *c {
@@ -312,14 +274,14 @@ func (ti *typeIndex) notify(list []snapshot.Change, hosts *hostIndex, w *woken) 
 			s.pending.own = append(s.pending.own, *c)
 			s.pending.added(1, w.now)
 		}
-		ti.names[c.Name].each(note)
+		ti.names[c.Name].each(&g.seats, note)
 		for _, a := range aliasesOf(c) {
-			ti.names[a].each(note)
+			ti.names[a].each(&g.seats, note)
 		}
 		hosts.notify(c, note)
 		for _, gw := range ti.globs {
 			if gw.urn.Covers(c.Name) {
-				gw.streams.each(note)
+				gw.streams.each(&g.seats, note)
 			}
 		}
 	}

@@ -305,7 +305,7 @@ func (s *Server) leave(x *stream) {
 func (s *Server) forgetEmpty(g *group) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.pinned || len(g.streams) > 0 || !bare(g.view) || s.groups[g.name] != g {
+	if g.pinned || g.seats.taken() > 0 || !bare(g.view) || s.groups[g.name] != g {
 		return
 	}
 	delete(s.groups, g.name)

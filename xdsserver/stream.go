@@ -67,6 +67,7 @@ type stream struct {
 	// Guarded by the group's mutex.
 	pending pending
 	wokenAt time.Time
+	seat    uint32
 }
 
 const maxInbox = 64

@@ -257,8 +257,7 @@ func TestStreamsEnd(t *testing.T) {
 		b.server.Close()
 		_ = c.End(codes.Unavailable)
 		_ = silent.End(codes.Unavailable)
-		late := b.open()
-		late.Send(hello("late"))
+		late := b.open() // refused before it says anything
 		_ = late.End(codes.Unavailable)
 	})
 }

@@ -215,7 +215,6 @@ func TestCloseEndsStreams(t *testing.T) {
 		_ = c.End(codes.Unavailable)
 		_ = silent.End(codes.Unavailable)
 		late := b.open()
-		late.Send(&lrsv3.LoadStatsRequest{Node: envoy("late")})
 		_ = late.End(codes.Unavailable)
 		if got := b.server.Loads(); len(got) != 1 || got[0].InProgress != 0 {
 			b.Errorf("loads after closing: %+v", got)
