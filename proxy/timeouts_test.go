@@ -102,27 +102,27 @@ func TestActivityKeepsStreams(t *testing.T) {
 	tick, tock := make(chan struct{}), make(chan struct{})
 	up := backend(t, func(w *wire, _ int) {
 		w.head()
-		w.send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")
-		for range 5 {
+		w.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n")
+		for range 10 {
 			<-tick
 			w.send("x")
 			tock <- struct{}{}
 		}
 	})
 	v := (&site{
-		hosts: []string{up}, manager: "stream_idle_timeout: 1s,", routes: "{match: {prefix: /wait}, route: {cluster: hole, timeout: 0.3s}}, {match: {prefix: /}, route: {cluster: back}}",
+		hosts: []string{up}, manager: "stream_idle_timeout: 3s,", routes: "{match: {prefix: /wait}, route: {cluster: hole, timeout: 0.35s}}, {match: {prefix: /}, route: {cluster: back}}",
 		more: "- {name: hole, load_assignment: {cluster_name: hole, endpoints: [{lb_endpoints: [" + endpoints(t, []string{silent(t)}) + "]}]}}",
 	}).serve(t)
 	w := v.dial(t)
 	w.get("/")
-	for range 5 { // each turn takes 0.3 s of the proxy's own time
+	for range 10 { // each turn takes 0.35 s of the proxy's own time
 		pause := v.dial(t)
 		pause.get("/wait")
 		pause.want("504 upstream request timeout")
 		tick <- struct{}{}
 		<-tock
 	}
-	w.want("200 xxxxx")
+	w.want("200 xxxxxxxxxx")
 	v.counts(t, "http.in.downstream_rq_idle_timeout 0")
 }
 
