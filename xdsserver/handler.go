@@ -66,12 +66,21 @@ func (s *Server) admit(ctx context.Context, calls int64) error {
 	if s.admission == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, admissionWait)
-	defer cancel()
-	if s.admission.Wait(ctx) != nil {
+	turn := s.admission.Reserve()
+	if turn.Delay() > admissionWait {
+		turn.Cancel()
 		return errAdmission
 	}
-	return nil
+	// No deadline here: it would come with a turn that is just in time, and either win.
+	wait := time.NewTimer(turn.Delay())
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ctx.Done():
+		turn.Cancel()
+		return errAdmission
+	}
 }
 
 func receive(rpc grpc.ServerStream, v wire.Variant) (*request, error) {
