@@ -94,7 +94,7 @@ func newGroups(t reflect.Type) []*group {
 		}
 		list := &leaves[below][f.kind]
 		g.fields, g.places = append(g.fields, f), append(g.places, uint32(len(*list)))
-		*list = append(*list, leaf{f.name[dot:], f.unit})
+		*list = append(*list, leaf{name: f.name[dot:], unit: f.unit})
 	}
 	for below, g := range byPrefix {
 		g.family = newFamily(*leaves[below])

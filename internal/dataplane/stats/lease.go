@@ -6,7 +6,7 @@ import "slices"
 // them appear.
 type owner struct {
 	leases   int
-	blocks   []*block
+	blocks   []*block       // that have a name of it, once each
 	rejected []rejectedName // by the stats matcher
 	gone     bool           // its names are not listed any more
 }
@@ -54,7 +54,7 @@ func (l *Lease) End() {
 	}
 }
 
-// took notes names that were registered. r.mu is held.
+// took notes names that were registered, or that it shares. r.mu is held.
 func (o *owner) took(b *block) {
 	if o != nil {
 		o.blocks = append(o.blocks, b)
@@ -90,7 +90,7 @@ func (r *Registry) sweep() {
 			delete(r.rejected[x.kind], x.name)
 		}
 		for _, b := range o.blocks {
-			r.remove(b, &lists)
+			r.leave(b, o, &lists)
 		}
 		o.blocks, o.rejected = nil, nil
 	}

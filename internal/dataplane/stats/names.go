@@ -14,6 +14,7 @@ import (
 type leaf struct {
 	name string
 	unit Unit // of a histogram
+	gone bool // not listed any more, while others of the block are
 }
 
 // family is leaves of one node, by kind and in the order of their numbers.
@@ -28,7 +29,9 @@ func newFamily(leaves [kinds][]leaf) *family {
 	for k, list := range leaves {
 		f.index[k] = make(map[string]uint16, len(list))
 		for i, l := range list {
-			f.index[k][l.name] = uint16(i)
+			if !l.gone {
+				f.index[k][l.name] = uint16(i)
+			}
 		}
 	}
 	return f
@@ -98,6 +101,8 @@ type block struct {
 	names  atomic.Pointer[family]
 	first  [kinds]uint32
 	next   *block // of the node
+	own    *owner // who registered the names, or nil
+	guests []guest
 	labels atomic.Pointer[[]atomic.Pointer[labels]]
 }
 
@@ -195,7 +200,7 @@ func (r *Registry) one(n *node, k kind, l leaf, own *owner) uint32 {
 	}
 	b := n.loose.open[k]
 	if b == nil || len(b.names.Load().leaves[k]) == pageSize || n.loose.by[k] != own {
-		b = &block{node: n}
+		b = &block{node: n, own: own}
 		b.names.Store(&family{})
 		b.first[k] = r.ids[k].take(b, pageSize)
 		n.loose.open[k], n.loose.by[k] = b, own
@@ -218,6 +223,7 @@ func (r *Registry) block(key []byte, f *family, own *owner) *block {
 	if n != nil {
 		for b := n.blocks; b != nil; b = b.next {
 			if b.names.Load() == f {
+				b.visit(guest{own: own, all: true})
 				return b
 			}
 		}
@@ -226,7 +232,7 @@ func (r *Registry) block(key []byte, f *family, own *owner) *block {
 		return nil
 	}
 	n = r.node(key)
-	b := &block{node: n, next: n.blocks}
+	b := &block{node: n, next: n.blocks, own: own}
 	b.names.Store(f)
 	for k, list := range f.leaves {
 		if len(list) > 0 {
@@ -250,15 +256,8 @@ func (r *Registry) remove(b *block, lists *[kinds][]*block) {
 		for i := b.first[k] >> pageBits; i <= (b.first[k]+uint32(len(list))-1)>>pageBits; i++ {
 			lists[k][i] = nil
 		}
-		r.listed[k] -= len(list)
-		if !b.loose() {
-			continue
-		}
 		for _, l := range list {
-			delete(n.loose.ids, looseName{kind(k), l.name})
-		}
-		if n.loose.open[k] == b {
-			n.loose.open[k], n.loose.by[k] = nil, nil
+			r.unlist(b, kind(k), l)
 		}
 	}
 	for at := &n.blocks; *at != nil; at = &(*at).next {
@@ -269,6 +268,22 @@ func (r *Registry) remove(b *block, lists *[kinds][]*block) {
 	}
 	if n.empty() {
 		delete(r.nodes, n.prefix)
+	}
+}
+
+// unlist takes one name of a block away. r.mu is held.
+func (r *Registry) unlist(b *block, k kind, l leaf) {
+	if l.gone {
+		return
+	}
+	r.listed[k]--
+	if !b.loose() {
+		return
+	}
+	n := b.node.loose
+	delete(n.ids, looseName{k, l.name})
+	if n.open[k] == b {
+		n.open[k], n.by[k] = nil, nil
 	}
 }
 

@@ -127,6 +127,8 @@ func (r *Registry) lookup(k kind, prefix, name string, unit Unit, own *owner) ui
 	key, last := locate(room[:0], prefix, name)
 	if n := r.nodes[string(key)]; n != nil {
 		if id, ok := n.find(k, last); ok {
+			b := r.ids[k].blocks[id>>pageBits]
+			b.visit(guest{own: own, kind: k, i: id - b.first[k]})
 			return id
 		}
 	}
@@ -145,7 +147,7 @@ func (r *Registry) lookup(k kind, prefix, name string, unit Unit, own *owner) ui
 		word = strings.Clone(last)
 		r.words[word] = word
 	}
-	return r.one(r.node(key), k, leaf{word, unit}, own)
+	return r.one(r.node(key), k, leaf{name: word, unit: unit}, own)
 }
 
 // rejects asks the stats matcher, and remembers a no. r.mu is held.
