@@ -275,31 +275,33 @@ func (w waiting) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, er
 	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 }
 
-// Proves AD-02: 503 while a cluster is waited for, then 200.
+// Proves AD-02: 503 while a cluster is waited for, and then a listener's routes,
+// which are told apart as Envoy does; then 200.
 func TestAdminReady(t *testing.T) {
-	w := waiting{make(chan struct{}, 1), make(chan struct{})}
-	r := begin(t, `
-static_resources:
-  clusters:
+	w, src := waiting{make(chan struct{}, 1), make(chan struct{})}, newSource()
+	r := begin(t, strings.Replace(discovered, "  clusters:\n", `  clusters:
   - name: slow
     type: STRICT_DNS
     load_assignment: {cluster_name: slow, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: name.test, port_value: 1}}}}]}]}
-`+adminHere, func(_ *proxyrun.Flags, o *proxy.Options) { o.Resolver = w })
+`, 1), src.by, func(_ *proxyrun.Flags, o *proxy.Options) { o.Resolver = w })
+	says := func(status int, state, number string) {
+		t.Helper()
+		if a := r.ask(t, "GET", "/ready", ""); a.status != status || a.body != state+"\n" {
+			t.Errorf("%d %q, want %d %s", a.status, a.body, status, state)
+		}
+		live := map[int]string{200: "1", 503: "0"}[status]
+		if got := r.get(t, "/stats?filter=^server.(live|state)$"); got != "server.live: "+live+"\nserver.state: "+number+"\n" {
+			t.Errorf("%q", got)
+		}
+	}
 	<-w.asked
-	if a := r.ask(t, "GET", "/ready", ""); a.status != 503 || a.body != "INITIALIZING\n" {
-		t.Errorf("%d %q", a.status, a.body)
-	}
-	if got := r.get(t, "/stats?filter=^server.(live|state)$"); got != "server.live: 0\nserver.state: 3\n" {
-		t.Errorf("%q", got)
-	}
+	says(503, "PRE_INITIALIZING", "2")
 	close(w.answer)
+	r.becomesStat(t, "server.state", "3")
+	says(503, "INITIALIZING", "3")
+	must(t, r.Resources().SetRoutes(nil, saying("rc", "one"), "1"))
 	<-r.Ready()
-	if a := r.ask(t, "GET", "/ready", ""); a.status != 200 || a.body != "LIVE\n" {
-		t.Errorf("%d %q", a.status, a.body)
-	}
-	if got := r.get(t, "/stats?filter=^server.(live|state)$"); got != "server.live: 1\nserver.state: 0\n" {
-		t.Errorf("%q", got)
-	}
+	says(200, "LIVE", "0")
 }
 
 // Proves AD-15: the answer comes, and the proxy ends without an error.

@@ -114,7 +114,7 @@ func TestMadeUpNamesLeaveNothing(t *testing.T) {
 			r := begin(t, onDemand(", odcds: {source: {ads: {}}, timeout: 60s}"), n.by, func(_ *proxyrun.Flags, o *proxy.Options) { o.Discovery = n })
 			n.waits(t, "RouteConfiguration rc")
 			must(t, r.Resources().SetRoutes(ads(), growing(byHeaderHost("h.example")), "1"))
-			r.Resources().Answered(ads(), "rc", nil)
+			r.Resources().Answered(ads(), "rc", "1", nil)
 			<-r.Ready()
 			flood(t, r, 0, 2000, c.request) // fills what is remembered
 			before := heap()

@@ -202,9 +202,10 @@ func (r *Resources) rehost(s *hostSet, changes []VirtualHost) error {
 }
 
 // Answered says that a source has sent a response about virtual hosts of a route
-// configuration, which was refused if err is not nil. The first one ends the
-// waiting for them (XN-22); a nil source is any.
-func (r *Resources) Answered(source *corev3.ConfigSource, table string, err error) {
+// configuration, which was refused if err is not nil; version is that of the last
+// one that was not. The first one ends the waiting for them (XN-22); a nil source
+// is any.
+func (r *Resources) Answered(source *corev3.ConfigSource, table, version string, err error) {
 	r.lock()
 	defer r.unlock()
 	if r.stopped {
@@ -224,6 +225,7 @@ func (r *Resources) Answered(source *corev3.ConfigSource, table string, err erro
 			}
 			m.Inc(st.UpdateSuccess)
 			m.GaugeSet(st.UpdateTime, now)
+			r.showVersion(st.Version, version)
 		})
 		if !s.over {
 			r.hostsCame(s)

@@ -62,7 +62,7 @@ func serveHosts(t *testing.T, s *source, config string, own ...*routev3.VirtualH
 		t.Error("ready before the first answer about virtual hosts")
 	case <-time.After(20 * time.Millisecond):
 	}
-	r.Resources().Answered(ads(), "rc", nil)
+	r.Resources().Answered(ads(), "rc", "1", nil)
 	<-r.Ready()
 	return r
 }
@@ -329,7 +329,7 @@ func TestWaitingIsIdle(t *testing.T) {
 	r := begin(t, text, s.by)
 	s.waits(t, "RouteConfiguration rc")
 	must(t, r.Resources().SetRoutes(ads(), growing(), "1"))
-	r.Resources().Answered(ads(), "rc", nil)
+	r.Resources().Answered(ads(), "rc", "1", nil)
 	<-r.Ready()
 	same(t, "a host that nobody answers for", r.of(t, "x.example", "/", ""), "504 stream timeout")
 }

@@ -16,8 +16,8 @@ import (
 type serverState int32
 
 const (
-	statePreInitializing serverState = iota
-	stateInitializing
+	statePreInitializing serverState = iota // clusters are waited for
+	stateInitializing                       // what listeners need is
 	stateLive
 	stateDraining
 )
@@ -37,7 +37,6 @@ func (b *stateBox) set(s serverState) { b.v.Store(int32(s)) }
 // error before it serves leaves nothing bound.
 func (p *Proxy) Run(ctx context.Context) error {
 	p.started = time.Now()
-	p.state.set(stateInitializing)
 	raiseProcs(p.o.Workers)
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -185,10 +184,13 @@ func (p *Proxy) initialize(ctx context.Context) bool {
 	if !p.res.await(ctx, p.res.hasRuntime) || !p.res.await(ctx, warm) {
 		return false
 	}
-	if d := p.o.Discovery; d != nil {
-		if !p.await(ctx, d.Clusters) || !p.res.await(ctx, warm) || !p.await(ctx, d.Listeners) {
-			return false
-		}
+	d := p.o.Discovery
+	if d != nil && (!p.await(ctx, d.Clusters) || !p.res.await(ctx, warm)) {
+		return false
+	}
+	p.state.set(stateInitializing)
+	if d != nil && !p.await(ctx, d.Listeners) {
+		return false
 	}
 	return p.res.await(ctx, func() bool {
 		for _, s := range p.res.listeners {

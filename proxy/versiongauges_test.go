@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -28,6 +29,13 @@ func TestVersionGauges(t *testing.T) {
 		t.Error("a virtual host without domains is taken")
 	}
 	is(routes, "r2")
+	const hosts = "http.in.rds.vhds.rc.version"
+	must(t, res.SetRoutes(nil, growing(), "r4"))
+	s.waits(t, "VirtualHost rc/")
+	res.Answered(ads(), "rc", "v1", nil)
+	is(hosts, "v1")
+	res.Answered(ads(), "rc", "v1", errors.New("refused"))
+	is(hosts, "v1")
 	must(t, res.SetCluster(edsCluster("late", "service"), "c1"))
 	must(t, res.SetEndpoints(nil, assignment("service", "127.0.0.1:1"), "e1"))
 	is(cluster, "e1")

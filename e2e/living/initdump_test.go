@@ -73,6 +73,9 @@ func TestInitDumpSameAsEnvoy(t *testing.T) {
 					return err
 				})
 			}
+			if got, want := waitState(ours), waitState(theirs); got != want {
+				t.Errorf("/ready says %q, Envoy's %q", got, want)
+			}
 			for _, query := range []string{"", "?mask=", "?mask=listener", "?mask=cluster", "?mask=listener,cluster", "?mask=nosuch"} {
 				if got, want := waits(t, ours, query), waits(t, theirs, query); got != want {
 					t.Errorf("/init_dump%s:\n%s\nEnvoy's:\n%s", query, got, want)
@@ -80,6 +83,12 @@ func TestInitDumpSameAsEnvoy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// waitState is what /ready says of a proxy that is not ready.
+func waitState(p *proxy) string {
+	page, _ := p.Page("/ready") // 503 is what is expected
+	return page
 }
 
 var versionNumber = regexp.MustCompile(` \d+$`)

@@ -33,6 +33,7 @@ type hosts struct {
 	asked    map[hostUse]*user // who keeps a virtual host
 	users    []hostUser
 	answered bool
+	version  string // of the last response that was good
 }
 
 // hostUse is a virtual host, by the resource's name, as one config source has it.
@@ -71,7 +72,7 @@ func (d *Discovery) wantHosts(s *xdsclient.Source, table string, c *corev3.Confi
 	h.join(d.target, hostUser{table, c})
 	if fresh {
 		h.cancel = xdsclient.Watch(s, d.virtualHosts(s), xdsclient.Wildcard, xdsclient.Funcs[*routev3.VirtualHost]{
-			Response: func(r xdsclient.Response) { h.response(d.target, r.Err) },
+			Response: func(r xdsclient.Response) { h.response(d.target, r) },
 		})
 	}
 }
@@ -125,7 +126,7 @@ func (h *hosts) join(t Target, u hostUser) {
 		err = t.SetVirtualHosts(u.source, u.table, list)
 	}
 	if h.answered {
-		t.Answered(u.source, u.table, err)
+		t.Answered(u.source, u.table, h.version, err)
 	}
 }
 
@@ -164,12 +165,15 @@ func (h *hosts) change(t Target, changes []xdsclient.Candidate) error {
 	return nil
 }
 
-func (h *hosts) response(t Target, err error) {
+func (h *hosts) response(t Target, r xdsclient.Response) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answered = true
+	if r.Err == nil {
+		h.version = r.Version
+	}
 	for _, u := range h.users {
-		t.Answered(u.source, u.table, err)
+		t.Answered(u.source, u.table, h.version, r.Err)
 	}
 }
 

@@ -44,8 +44,9 @@ type Target interface {
 	// SetVirtualHosts changes virtual hosts of a route configuration at one stroke.
 	SetVirtualHosts(source *corev3.ConfigSource, table string, changes []VirtualHost) error
 	// Answered says that a source of virtual hosts for a route configuration has
-	// sent a response, which was good if err is nil.
-	Answered(source *corev3.ConfigSource, table string, err error)
+	// sent a response, which was good if err is nil; version is that of the last
+	// good one.
+	Answered(source *corev3.ConfigSource, table, version string, err error)
 	// Resolved says that what was asked for on demand was found, and is set.
 	Resolved(source *corev3.ConfigSource, typeURL, name string)
 	// Accepted says that a response of clusters or listeners was taken.

@@ -174,7 +174,7 @@ func (g *target) SetVirtualHosts(_ *corev3.ConfigSource, table string, changes [
 	return nil
 }
 
-func (g *target) Answered(_ *corev3.ConfigSource, table string, err error) {
+func (g *target) Answered(_ *corev3.ConfigSource, table, _ string, err error) {
 	g.note("answered %s: %t", table, err == nil)
 }
 

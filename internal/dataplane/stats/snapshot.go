@@ -87,7 +87,7 @@ func (s *Snapshot) each(k kind, skip func(page int) bool, f func(id uint32, m me
 		if b == nil || skip != nil && skip(i) {
 			continue
 		}
-		first, list := uint32(i)<<pageBits, b.names.Load().leaves[k]                          //nolint:gosec // ids are
+		first, list := uint32(i)<<pageBits, b.names.Load().leaves[k]                    //nolint:gosec // ids are
 		for id := first; id < min(first+pageSize, b.first[k]+uint32(len(list))); id++ { //nolint:gosec // ids are
 			if !list[id-b.first[k]].gone {
 				f(id, metric{b, k, id - b.first[k]})
