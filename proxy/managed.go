@@ -44,6 +44,7 @@ func (p *Proxy) manage() error {
 	d := &dialer{main: p.stat.Main()}
 	found, err := discovery.New(discovery.Config{
 		Bootstrap: p.cfg, Stats: p.stat, Logger: p.component("config"), Version: p.o.Version,
+		ReadFile: p.o.ReadFile, Getenv: p.o.Getenv,
 		Cluster: func(name string) bool { return names[name] },
 		Dial: func(ctx context.Context, name, alpn string) (net.Conn, bool, error) {
 			c := p.res.cluster(name)

@@ -11,8 +11,8 @@ import (
 const blanked = "[redacted]"
 
 // Message overwrites everything below a field that the proto files mark as
-// sensitive (udpa.annotations.sensitive), inside nested Anys too (XD-10), and
-// takes out fields that this build does not know.
+// sensitive (udpa.annotations.sensitive), and tokens that they forget to, inside
+// nested Anys too (XD-10), and takes out fields that this build does not know.
 func Message(m protoreflect.Message) {
 	m.SetUnknown(nil)
 	if a, ok := m.Interface().(*anypb.Any); ok {
@@ -20,7 +20,7 @@ func Message(m protoreflect.Message) {
 		return
 	}
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if sensitive, _ := proto.GetExtension(fd.Options(), annotations.E_Sensitive).(bool); sensitive {
+		if sensitive(fd) {
 			blank(m, fd, v)
 			return true
 		}
@@ -28,6 +28,19 @@ func Message(m protoreflect.Message) {
 		return true
 	})
 }
+
+// sensitive reports whether a field is a secret: the proto files do not mark all.
+func sensitive(fd protoreflect.FieldDescriptor) bool {
+	switch fd.FullName() {
+	case grpcCredentials + "access_token", grpcCredentials + "google_refresh_token",
+		grpcCredentials + "ServiceAccountJWTAccessCredentials.json_key", grpcCredentials + "GoogleIAMCredentials.authorization_token":
+		return true
+	}
+	marked, _ := proto.GetExtension(fd.Options(), annotations.E_Sensitive).(bool)
+	return marked
+}
+
+const grpcCredentials = "envoy.config.core.v3.GrpcService.GoogleGrpc.CallCredentials."
 
 // redactAny looks into an Any; one of an unknown type is emptied.
 func redactAny(a *anypb.Any) {

@@ -85,9 +85,13 @@ func (s *Sources) grpc(c *xdsclient.Config, a *corev3.ApiConfigSource) error {
 	return backoff(c, services[0])
 }
 
-// backoff takes over a service's retry_policy (XC-28).
+// backoff takes over the retry_policy of a service's envoy_grpc, which is the one
+// for streams of discovery, or else the service's (XC-28).
 func backoff(c *xdsclient.Config, svc *corev3.GrpcService) error {
-	b := svc.GetRetryPolicy().GetRetryBackOff()
+	b, field := svc.GetEnvoyGrpc().GetRetryPolicy().GetRetryBackOff(), "envoy_grpc.retry_policy"
+	if b == nil {
+		b, field = svc.GetRetryPolicy().GetRetryBackOff(), "retry_policy"
+	}
 	if b == nil {
 		return nil
 	}
@@ -100,7 +104,7 @@ func backoff(c *xdsclient.Config, svc *corev3.GrpcService) error {
 		c.Backoff.Max = d.AsDuration()
 	}
 	if c.Backoff.Base <= 0 || c.Backoff.Max < c.Backoff.Base {
-		return errors.New("grpc_services[0].retry_policy.retry_back_off: needs 0 < base_interval ≤ max_interval")
+		return fmt.Errorf("grpc_services[0].%s.retry_back_off: needs 0 < base_interval ≤ max_interval", field)
 	}
 	return nil
 }

@@ -229,6 +229,21 @@ func TestSeveralServices(t *testing.T) {
 	})
 }
 
+// The retry_policy of envoy_grpc is the one for streams of discovery, and wins.
+func TestBackoffOfServices(t *testing.T) {
+	for service, want := range map[string]string{
+		`{envoyGrpc: {clusterName: a, retryPolicy: {retryBackOff: {baseInterval: 2s, maxInterval: 1s}}}}`:                                                  "grpc_services[0].envoy_grpc.retry_policy.retry_back_off",
+		`{envoyGrpc: {clusterName: a}, retryPolicy: {retryBackOff: {baseInterval: 2s, maxInterval: 1s}}}`:                                                  "grpc_services[0].retry_policy.retry_back_off",
+		`{envoyGrpc: {clusterName: a, retryPolicy: {retryBackOff: {baseInterval: 1s}}}, retryPolicy: {retryBackOff: {baseInterval: 2s, maxInterval: 1s}}}`: "",
+	} {
+		var o opened
+		_, err := sources(t, config(t, &o)).For(parse(t, `{apiConfigSource: {apiType: GRPC, grpcServices: [`+service+`]}}`), xds.ClusterType, "a", nil)
+		if err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", service, err, want)
+		}
+	}
+}
+
 type failing struct{ xdsclient.Transport }
 
 func (f failing) Open(ctx context.Context, o xdsclient.Opening) (xdsclient.Stream, error) {

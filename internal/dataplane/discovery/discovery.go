@@ -67,8 +67,11 @@ type Config struct {
 	Cluster func(name string) bool
 	Dial    Dial
 	Stats   *stats.Registry
-	Logger  *slog.Logger
-	Version string // of the program, for the node
+	// ReadFile and Getenv read what credentials name.
+	ReadFile func(string) ([]byte, error)
+	Getenv   func(string) (string, bool)
+	Logger   *slog.Logger
+	Version  string // of the program, for the node
 }
 
 // Discovery takes resources from the servers of config sources. Its methods are

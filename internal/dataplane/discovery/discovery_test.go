@@ -42,7 +42,7 @@ type management struct {
 	addr string
 }
 
-func manage(t *testing.T) *management {
+func manage(t *testing.T, more ...grpc.ServerOption) *management {
 	t.Helper()
 	srv, err := xdsserver.New()
 	if err != nil {
@@ -52,7 +52,7 @@ func manage(t *testing.T) *management {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := grpc.NewServer(srv.GRPCOptions()...)
+	g := grpc.NewServer(append(srv.GRPCOptions(), more...)...)
 	srv.Register(g)
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(lis) }()
@@ -227,17 +227,24 @@ func dynamic(apiType, source string) string {
 // start runs a Discovery until the test ends.
 func start(t *testing.T, b *bootstrapv3.Bootstrap, addr string, g *target) *Discovery {
 	t.Helper()
+	return startWith(t, b, addr, g, func(*Config) {})
+}
+
+func startWith(t *testing.T, b *bootstrapv3.Bootstrap, addr string, g *target, change func(*Config)) *Discovery {
+	t.Helper()
 	reg, err := stats.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := New(Config{
+	cfg := Config{
 		Bootstrap: b, Stats: reg, Logger: slog.New(slog.DiscardHandler), Cluster: func(name string) bool { return name == "xds" },
 		Dial: func(ctx context.Context, name, _ string) (net.Conn, bool, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 			return c, name == "xds", err
 		},
-	})
+	}
+	change(&cfg)
+	d, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -490,7 +497,6 @@ func TestCheck(t *testing.T) {
 		`{"dynamicResources": {"adsConfig": {"apiType": "GRPC", "configValidators": [{}]}}}`:                                            "ads_config.config_validators",
 		`{"dynamicResources": {"cdsConfig": {"apiConfigSource": {"apiType": "REST", "clusterNames": ["xds"]}}}}`:                        "cds_config.api_config_source.refresh_delay: is required",
 		`{"dynamicResources": {"cdsConfig": {"apiConfigSource": {"apiType": "REST", "clusterNames": ["gone"], "refreshDelay": "1s"}}}}`: "cds_config.api_config_source.cluster_names[0]: static_resources has no cluster 'gone'",
-		`{"dynamicResources": {"adsConfig": {"apiType": "GRPC", "grpcServices": [{"googleGrpc": {"targetUri": "x", "channelCredentials": {"sslCredentials": {}}}}]}}}`: "google_grpc.channel_credentials.ssl_credentials",
 	} {
 		reg, err := stats.New(nil)
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
@@ -17,20 +16,7 @@ import (
 
 // grpc is the way to a gRPC service (BS-29).
 func (d *Discovery) grpc(g *corev3.GrpcService) (xdsclient.Transport, error) {
-	var pairs []string
-	for _, h := range g.GetInitialMetadata() {
-		v := h.GetValue()
-		if len(h.GetRawValue()) > 0 {
-			v = string(h.GetRawValue())
-		}
-		pairs = append(pairs, h.GetKey(), v)
-	}
-	opts := []grpc.DialOption{grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, next grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
-		if len(pairs) > 0 {
-			ctx = metadata.AppendToOutgoingContext(ctx, pairs...)
-		}
-		return next(ctx, desc, cc, method, o...)
-	})}
+	opts := []grpc.DialOption{grpc.WithChainStreamInterceptor(initialMetadata(g))}
 	var t *xdsclient.GRPC
 	switch k := g.GetTargetSpecifier().(type) {
 	case *corev3.GrpcService_EnvoyGrpc_:
@@ -39,15 +25,33 @@ func (d *Discovery) grpc(g *corev3.GrpcService) (xdsclient.Transport, error) {
 		}
 		t = d.overCluster(k.EnvoyGrpc, opts)
 	case *corev3.GrpcService_GoogleGrpc_:
-		creds, err := googleCredentials(k.GoogleGrpc)
+		more, err := d.google(k.GoogleGrpc)
 		if err != nil {
 			return nil, fmt.Errorf("google_grpc.%w", err)
 		}
-		t = xdsclient.Dial(k.GoogleGrpc.GetTargetUri(), append(opts, grpc.WithTransportCredentials(creds))...)
+		t = xdsclient.Dial(k.GoogleGrpc.GetTargetUri(), append(opts, more...)...)
 	default:
 		return nil, errors.New("target_specifier: envoy_grpc or google_grpc is needed")
 	}
 	return t, nil
+}
+
+// initialMetadata adds what a service is to be sent with each stream.
+func initialMetadata(g *corev3.GrpcService) grpc.StreamClientInterceptor {
+	var pairs []string
+	for _, h := range g.GetInitialMetadata() {
+		v := h.GetValue()
+		if len(h.GetRawValue()) > 0 {
+			v = string(h.GetRawValue())
+		}
+		pairs = append(pairs, h.GetKey(), v)
+	}
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, next grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+		if len(pairs) > 0 {
+			ctx = metadata.AppendToOutgoingContext(ctx, pairs...)
+		}
+		return next(ctx, desc, cc, method, o...)
+	}
 }
 
 // overCluster is gRPC over connections to hosts of a cluster of the bootstrap,
@@ -67,25 +71,4 @@ func (d *Discovery) overCluster(e *corev3.GrpcService_EnvoyGrpc, opts []grpc.Dia
 		t.MaxMessageBytes = int(n.GetValue())
 	}
 	return t
-}
-
-// googleCredentials are those of a channel; what is not built is refused by
-// name.
-func googleCredentials(g *corev3.GrpcService_GoogleGrpc) (credentials.TransportCredentials, error) {
-	if len(g.GetCallCredentials()) > 0 {
-		return nil, errors.New("call_credentials: known but not built: remove it")
-	}
-	if g.GetCredentialsFactoryName() != "" {
-		return nil, errors.New("credentials_factory_name: known but not built: remove it")
-	}
-	switch c := g.GetChannelCredentials().GetCredentialSpecifier().(type) {
-	case nil:
-		return insecure.NewCredentials(), nil
-	case *corev3.GrpcService_GoogleGrpc_ChannelCredentials_LocalCredentials:
-		return insecure.NewCredentials(), nil
-	case *corev3.GrpcService_GoogleGrpc_ChannelCredentials_SslCredentials:
-		return nil, errors.New("channel_credentials.ssl_credentials: known but not built: write envoy_grpc with a cluster that has a TLS transport_socket")
-	default:
-		return nil, fmt.Errorf("channel_credentials: %T is known but not built: write envoy_grpc", c)
-	}
 }

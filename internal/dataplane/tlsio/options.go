@@ -48,6 +48,13 @@ func (o Options) withDefaults() Options {
 // inline is what Envoy calls the place of a value in the configuration itself.
 const inline = "<inline>"
 
+// Data reads a DataSource, of which path is the field (BS-33). The error names it,
+// and never holds what was read.
+func (o Options) Data(path string, src *corev3.DataSource) ([]byte, error) {
+	data, _, err := o.withDefaults().load(path, src)
+	return data, err
+}
+
 // load reads a DataSource (BS-33) and says where it was. The errors never hold
 // what was read.
 func (o Options) load(path string, src *corev3.DataSource) (data []byte, from string, err error) {
