@@ -52,9 +52,11 @@ func TestLimitsOnStreams(t *testing.T) {
 		bubble(t, []xdsserver.Option{xdsserver.WithLimits(limits)}, func(h *harness) {
 			h.set(res(xds.ClusterType, "c", "1"))
 			var all []sotwClient
-			for range 5 {
+			for i := range 5 {
 				c := h.sotw()
-				c.subscribe(node("n"), xds.ClusterType)
+				if i < 4 { // the fifth is refused before it can say anything
+					c.subscribe(node("n"), xds.ClusterType)
+				}
 				synctest.Wait()
 				all = append(all, c)
 			}
