@@ -3,6 +3,8 @@ package reportingtest
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"testing"
 
@@ -61,10 +63,11 @@ func Open[Req, Res any](
 	return &Stream[Req, Res]{stream, cancel, t}
 }
 
-// Send sends a message; it fails the test if it cannot.
+// Send sends a message; it fails the test if it cannot. That the stream has ended is
+// for the next receive to tell, with the reason.
 func (s *Stream[Req, Res]) Send(m *Req) {
 	s.t.Helper()
-	if err := s.BidiStreamingClient.Send(m); err != nil {
+	if err := s.BidiStreamingClient.Send(m); err != nil && !errors.Is(err, io.EOF) {
 		s.t.Fatal(err)
 	}
 }
