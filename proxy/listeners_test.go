@@ -292,7 +292,8 @@ func TestChainsChangeInPlace(t *testing.T) {
 }
 
 // Proves LM-01: a listener refuses connections until its routes have come, and
-// its replacement leaves the former one in force as long.
+// its replacement leaves the former one in force as long. Partly proves XC-16: the
+// routes of the former one are given up.
 func TestListenerWaitsForItsRoutes(t *testing.T) {
 	s := newSource()
 	r := start(t, byHeader, s.by)

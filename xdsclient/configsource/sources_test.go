@@ -3,8 +3,10 @@ package configsource_test
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,6 +229,70 @@ func TestSeveralServices(t *testing.T) {
 			t.Errorf("then %q", got)
 		}
 	})
+}
+
+// flood answers each request with a response that is refused.
+type flood struct {
+	transport
+	sent *atomic.Int64
+}
+
+func (f flood) Open(ctx context.Context, _ xdsclient.Opening) (xdsclient.Stream, error) {
+	return &flooded{silent: silent{ctx}, sent: f.sent, due: make(chan struct{}, 1)}, nil
+}
+
+type flooded struct {
+	silent
+	sent *atomic.Int64
+	due  chan struct{}
+}
+
+func (s *flooded) Send(*client.Request) error {
+	s.sent.Add(1)
+	select {
+	case s.due <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (s *flooded) Recv() (*client.Response, error) {
+	select {
+	case <-s.due:
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+	time.Sleep(time.Millisecond) // time goes by without a limit, too
+	n := strconv.FormatInt(s.sent.Load(), 10)
+	return &client.Response{TypeURL: xds.ClusterType, Version: n, Nonce: n, Resources: []client.Raw{{Name: "a", TypeURL: xds.ListenerType}}}, nil
+}
+
+// Proves BS-30: a flood of rejected responses is answered at the rate of
+// rate_limit_settings, whose defaults are a burst of 100 and 10 for each second;
+// without the message there is no limit.
+func TestRateLimitSettings(t *testing.T) {
+	for settings, want := range map[string][2]int64{
+		``:                        {4000, 6000},
+		`, rateLimitSettings: {}`: {149, 152},
+		`, rateLimitSettings: {maxTokens: 5, fillRate: 2}`: {14, 16},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var o opened
+			var sent atomic.Int64
+			c := config(t, &o)
+			c.GRPC = func(*corev3.GrpcService) (xdsclient.Transport, error) { return flood{transport{"", &o}, &sent}, nil }
+			c.ADS = parse(t, `{apiConfigSource: {apiType: GRPC`+settings+`, `+grpcService+`}}`).GetApiConfigSource()
+			r, err := sources(t, c).For(parse(t, `{ads: {}}`), xds.ClusterType, "a", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			watch(r.Source, "a")
+			time.Sleep(5 * time.Second)
+			if n := sent.Load(); n < want[0] || n > want[1] {
+				t.Errorf("%q: %d requests within 5 s, want %d to %d", settings, n, want[0], want[1])
+			}
+		})
+	}
 }
 
 // The retry_policy of envoy_grpc is the one for streams of discovery, and wins.

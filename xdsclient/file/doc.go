@@ -10,7 +10,7 @@
 // symbolic link on the way to it; with a watched directory, by moving anything
 // into that. That is noticed at once. A file that is written to in place is read
 // when nobody has written to it for a moment, or, where the system tells nothing,
-// within some seconds.
+// within some seconds; with Config.MovesOnly it is not.
 //
 // There is nobody to send an ACK or a NACK to: a file that cannot be read, or
 // whose content is rejected, is seen in the log and in Stats, and what was there

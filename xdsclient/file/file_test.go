@@ -291,6 +291,26 @@ func TestUnannounced(t *testing.T) {
 	s.await("a", "quiet 3")
 }
 
+// Proves BS-27 with TestFormats, TestMove, TestWatchedDirectory and TestUseless:
+// what is written in place is ignored, whatever announces it, and what is moved
+// there is not.
+func TestMovesOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cds.yaml")
+	put(t, path, clusters("1", "x", "a"))
+	tr := open(t, file.Config{Path: path, MovesOnly: true})
+	tr.Hasten(time.Millisecond, time.Millisecond, time.Millisecond)
+	s := watchClusters(t, tr, "a")
+	s.await("a", "x 1")
+	await(t, "the look after the watch began", func() bool { return tr.Stats().Attempts == 2 })
+	must(t, os.WriteFile(path, []byte(clusters("2", "in place", "a")), 0o600))
+	time.Sleep(50 * time.Millisecond)
+	put(t, path, clusters("3", "moved", "a"))
+	s.await("a", "moved 3")
+	if got := s.all(); len(got) != 2 {
+		t.Errorf("the watcher was told %v", got)
+	}
+}
+
 // Proves XF-04: what is of no use is seen in statistics and the log, and what was
 // there before stays.
 func TestUseless(t *testing.T) {

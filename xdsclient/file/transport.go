@@ -29,6 +29,10 @@ type Config struct {
 	// WatchedDirectory, if set, is a directory; whenever something is moved into
 	// it, the file is read again.
 	WatchedDirectory string
+	// MovesOnly ignores what is written to the file in place, as Envoy does
+	// (BS-27): half of a file is never read. Default false: it is read when nobody
+	// has written to it for a moment.
+	MovesOnly bool
 	// Collection says that the file holds one Resource with a list collection,
 	// such as a ListenerCollection, as "file:///…" locators do, and no
 	// DiscoveryResponse (XF-07).
@@ -150,7 +154,7 @@ func (t *Transport) Open(ctx context.Context, o xdsclient.Opening) (xdsclient.St
 	if !known {
 		typ = xds.Type{URL: o.TypeURL, Kind: xds.Kind(o.TypeURL)}
 	}
-	return &stream{t: t, ctx: ctx, typ: typ, watch: newWatch(w), news: make(chan struct{}, 1)}, nil
+	return &stream{t: t, ctx: ctx, typ: typ, watch: newWatch(w, t.cfg.MovesOnly), news: make(chan struct{}, 1)}, nil
 }
 
 // Close does nothing: a transport holds nothing beyond its streams.

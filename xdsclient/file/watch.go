@@ -19,9 +19,12 @@ type watch struct {
 	have       map[string]fs.FileInfo // directories that are watched
 	files      map[string]fs.FileInfo // as last seen; nil if it was not there
 	missing    []string               // directories that cannot be watched
+	movesOnly  bool                   // what is written in place is no change
 }
 
-func newWatch(w *fsnotify.Watcher) *watch { return &watch{fs: w, have: map[string]fs.FileInfo{}} }
+func newWatch(w *fsnotify.Watcher, movesOnly bool) *watch {
+	return &watch{fs: w, have: map[string]fs.FileInfo{}, movesOnly: movesOnly}
+}
 
 func (w *watch) events() <-chan fsnotify.Event {
 	if w.fs == nil {
@@ -114,6 +117,7 @@ func (w *watch) meaning(e fsnotify.Event) change {
 	switch {
 	case e.Has(fsnotify.Create) && (named || within):
 		return moved
+	case w.movesOnly:
 	case e.Has(fsnotify.Write) && named:
 		return written
 	case e.Has(fsnotify.Remove|fsnotify.Rename) && named:
@@ -128,6 +132,7 @@ func (w *watch) changed() bool {
 		now := stat(path)
 		switch {
 		case now == nil && before == nil:
+		case w.movesOnly && now != nil && before != nil && os.SameFile(now, before):
 		case now == nil || before == nil, !os.SameFile(now, before), now.Size() != before.Size(), !now.ModTime().Equal(before.ModTime()):
 			return true
 		}

@@ -261,7 +261,8 @@ func startWith(t *testing.T, b *bootstrapv3.Bootstrap, addr string, g *target, c
 // and removals; what is refused is told to the server by name, and the rest of
 // its response is used; what nobody wants any more is given up.
 // Proves BS-26 with TestREST, TestFiles and TestSelf. Proves LM-09.
-// Partly proves XC-16: its name is unsubscribed.
+// Proves XC-16 with TestListenerWaitsForItsRoutes of the proxy, whose listeners drop
+// their routes: the name of what nobody refers to is unsubscribed, of each type.
 func TestVariants(t *testing.T) {
 	api := func(kind string) string {
 		return fmt.Sprintf(`{"apiConfigSource": {"apiType": %q, "transportApiVersion": "V3", "grpcServices": [{"envoyGrpc": {"clusterName": "xds"}}]}}`, kind)
@@ -309,8 +310,12 @@ func TestVariants(t *testing.T) {
 			m.apply(t, snapshot.Changes{Remove: []xds.Key{{Type: xds.ClusterType, Name: "b"}, {Type: xds.ListenerType, Name: "l"}}})
 			g.until(t, "remove cluster b")
 			g.until(t, "remove listener l")
-			d.Unwant(xds.EndpointType, "a", cs)
-			given(t, m, xds.EndpointType)
+			for typeURL, name := range map[string]string{
+				xds.EndpointType: "a", xds.RouteType: "r", xds.SecretType: "s", xds.ExtensionConfigType: "x", xds.RuntimeType: "rt",
+			} {
+				d.Unwant(typeURL, name, cs)
+				given(t, m, typeURL)
+			}
 			rejected(t, m, xds.ClusterType, "bad")
 		})
 	}

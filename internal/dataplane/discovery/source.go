@@ -132,7 +132,7 @@ func (d *Discovery) rest(a *corev3.ApiConfigSource, cluster string) (xdsclient.T
 
 // file is a transport that follows a file.
 func (d *Discovery) file(p *corev3.PathConfigSource) (xdsclient.Transport, error) {
-	t, err := file.New(file.Config{Path: p.GetPath(), WatchedDirectory: p.GetWatchedDirectory().GetPath(), Logger: d.cfg.Logger})
+	t, err := file.New(file.Config{Path: p.GetPath(), WatchedDirectory: p.GetWatchedDirectory().GetPath(), MovesOnly: true, Logger: d.cfg.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("%w", err)
 	}
