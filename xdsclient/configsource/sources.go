@@ -122,7 +122,7 @@ func (s *Sources) Close() error {
 // (XN-12). from is the source of the resource that holds the ConfigSource, for
 // "self"; nil for the bootstrap. Errors name the field that is wrong.
 func (s *Sources) For(cs *corev3.ConfigSource, typeURL, name string, from *xdsclient.Source) (Resolved, error) {
-	cs, err := s.locate(cs, name)
+	cs, err := s.Locate(cs, name)
 	if err != nil {
 		return Resolved{}, err
 	}
@@ -141,8 +141,10 @@ func (s *Sources) For(cs *corev3.ConfigSource, typeURL, name string, from *xdscl
 	return r, err
 }
 
-// locate follows a structured name to who is responsible for its authority.
-func (s *Sources) locate(cs *corev3.ConfigSource, name string) (*corev3.ConfigSource, error) {
+// Locate finds the ConfigSource that a resource comes from: cs, unless the name is
+// structured and its authority leads elsewhere (XN-12). Its error says that there is
+// none.
+func (s *Sources) Locate(cs *corev3.ConfigSource, name string) (*corev3.ConfigSource, error) {
 	if !xds.IsURN(name) {
 		if cs == nil {
 			return nil, errors.New("config_source: is not set; say where the resource comes from")

@@ -96,16 +96,13 @@ func (t *Transport) collection(data []byte, typ xds.Type) (*discoveryv3.Discover
 	if err != nil {
 		return nil, fmt.Errorf("%s: resource: %w", t.cfg.Path, err)
 	}
-	field := m.ProtoReflect().Descriptor().Fields().ByName("entries")
-	want := (&xdscorev3.CollectionEntry{}).ProtoReflect().Descriptor().FullName()
-	if field == nil || !field.IsList() || field.Message() == nil || field.Message().FullName() != want {
+	entries, ok := entriesOf(m.ProtoReflect())
+	if !ok {
 		return nil, fmt.Errorf("%s: resource: %s is no list collection", t.cfg.Path, outer.GetResource().GetTypeUrl())
 	}
 	r := &discoveryv3.DiscoveryResponse{VersionInfo: outer.GetVersion()}
-	entries := m.ProtoReflect().Get(field).List()
-	for i := range entries.Len() {
-		e, ok := entries.Get(i).Message().Interface().(*xdscorev3.CollectionEntry)
-		if !ok || e.GetInlineEntry() == nil {
+	for i, e := range entries {
+		if e.GetInlineEntry() == nil {
 			return nil, fmt.Errorf("%s: resource.entries[%d]: only inline entries are supported in files, no locators", t.cfg.Path, i)
 		}
 		in := e.GetInlineEntry()
@@ -122,6 +119,29 @@ func (t *Transport) collection(data []byte, typ xds.Type) (*discoveryv3.Discover
 		r.Resources = append(r.Resources, res)
 	}
 	return r, nil
+}
+
+// entriesOf are those of a list collection; a ClusterCollection has room for one.
+func entriesOf(m protoreflect.Message) (out []*xdscorev3.CollectionEntry, ok bool) {
+	field := m.Descriptor().Fields().ByName("entries")
+	want := (&xdscorev3.CollectionEntry{}).ProtoReflect().Descriptor().FullName()
+	if field == nil || field.Message() == nil || field.Message().FullName() != want {
+		return nil, false
+	}
+	add := func(v protoreflect.Value) {
+		if e, ok := v.Message().Interface().(*xdscorev3.CollectionEntry); ok {
+			out = append(out, e)
+		}
+	}
+	switch {
+	case !field.IsList() && m.Has(field):
+		add(m.Get(field))
+	case field.IsList():
+		for i := range m.Get(field).List().Len() {
+			add(m.Get(field).List().Get(i))
+		}
+	}
+	return out, true
 }
 
 // secret puts what is in the files that a secret names in their place, and notes

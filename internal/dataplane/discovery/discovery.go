@@ -78,14 +78,16 @@ type Config struct {
 // safe for concurrent use.
 type Discovery struct {
 	cfg     Config
-	cds     *corev3.ConfigSource
-	lds     *corev3.ConfigSource
+	cds     whole
+	lds     whole
 	sources *configsource.Sources
 	// demanded are those of clusters on demand, but for ADS: their streams and
 	// statistics are their own.
 	demanded *configsource.Sources
-	target   Target // from Start on
-	parting  parting
+	// collections are the files of list collections.
+	collections map[string]bool
+	target      Target // from Start on
+	parting     parting
 	// clusterStream is where clusters come from, if that is a stream.
 	clusterStream atomic.Pointer[xdsclient.Source]
 
@@ -102,7 +104,7 @@ type Discovery struct {
 func New(cfg Config) (*Discovery, error) {
 	dyn := cfg.Bootstrap.GetDynamicResources()
 	d := &Discovery{
-		cfg: cfg, cds: dyn.GetCdsConfig(), lds: dyn.GetLdsConfig(),
+		cfg: cfg, collections: map[string]bool{},
 		wanted: map[want][]*user{}, hosts: map[*xdsclient.Source]*hosts{}, wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	ctx := context.Background() //nolint:forbidigo // the end of Start's context closes them
@@ -111,21 +113,14 @@ func New(cfg Config) (*Discovery, error) {
 	var errs []error
 	if dyn.GetAdsConfig() != nil {
 		ads := &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}}
-		_, err := d.source(ads, xds.ClusterType)
+		_, err := d.source(ads, xds.ClusterType, "")
 		errs = append(errs, at("dynamic_resources", err))
 	}
-	if d.cds != nil {
-		errs = append(errs, d.check("dynamic_resources.cds_config", d.cds, xds.ClusterType))
-	}
-	if d.lds != nil {
-		errs = append(errs, d.check("dynamic_resources.lds_config", d.lds, xds.ListenerType))
-	}
-	if dyn.GetCdsResourcesLocator() != "" {
-		errs = append(errs, errors.New("dynamic_resources.cds_resources_locator: collections are known but not built: write cds_config"))
-	}
-	if dyn.GetLdsResourcesLocator() != "" {
-		errs = append(errs, errors.New("dynamic_resources.lds_resources_locator: collections are known but not built: write lds_config"))
-	}
+	var err error
+	d.cds, err = d.whole("cds", dyn.GetCdsConfig(), dyn.GetCdsResourcesLocator(), xds.ClusterType)
+	errs = append(errs, err)
+	d.lds, err = d.whole("lds", dyn.GetLdsConfig(), dyn.GetLdsResourcesLocator(), xds.ListenerType)
+	errs = append(errs, err, d.checkAuthorities())
 	if err := errors.Join(errs...); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -192,25 +187,25 @@ func (d *Discovery) post(f func()) {
 // Clusters subscribes to cluster discovery and returns after its first answer,
 // or after its initial_fetch_timeout (BS-24, BS-25).
 func (d *Discovery) Clusters(ctx context.Context) {
-	if d.cds != nil {
+	if d.cds.source != nil {
 		collection(ctx, d, d.cds, d.clusters(), "cluster_manager.cds", d.parting.gone)
 	}
 }
 
 // Listeners is Clusters for listener discovery.
 func (d *Discovery) Listeners(ctx context.Context) {
-	if d.lds != nil {
+	if d.lds.source != nil {
 		collection(ctx, d, d.lds, d.listeners(), "listener_manager.lds", d.target.RemoveListener)
 	}
 }
 
 // collection watches all resources of a type, and waits for the first answer.
-func collection[T any](ctx context.Context, d *Discovery, c *corev3.ConfigSource, t xdsclient.Type[T], scope string, remove func(string)) {
+func collection[T any](ctx context.Context, d *Discovery, of whole, t xdsclient.Type[T], scope string, remove func(string)) {
 	answered := make(chan struct{})
 	var once sync.Once
 	w := xdsclient.Funcs[T]{
 		Error: func(name string, err error) {
-			if errors.Is(err, xdsclient.ErrMissing) && name != xdsclient.Wildcard {
+			if errors.Is(err, xdsclient.ErrMissing) && name != of.name {
 				remove(name)
 			}
 		},
@@ -224,16 +219,16 @@ func collection[T any](ctx context.Context, d *Discovery, c *corev3.ConfigSource
 			once.Do(func() { close(answered) })
 		},
 	}
-	s, err := d.source(c, t.URL)
+	s, err := d.source(of.source, t.URL, "")
 	if err != nil { // not after New, which has checked it
 		d.cfg.Logger.Error("a config source cannot be used", "type", t.Kind, "error", err)
 		return
 	}
 	d.post(func() {
-		if t.URL == xds.ClusterType && streamed(c) {
+		if t.URL == xds.ClusterType && streamed(of.source) {
 			d.clusterStream.Store(s.Source)
 		}
-		xdsclient.Watch(s.Source, t, xdsclient.Wildcard, w)
+		xdsclient.Watch(s.Source, t, of.name, w)
 	})
 	limit := s.InitialFetchTimeout
 	var late <-chan time.Time

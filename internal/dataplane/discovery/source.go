@@ -28,7 +28,8 @@ func (d *Discovery) newSources(ctx context.Context, m *metrics) *configsource.So
 			// The proxy itself keeps initial_fetch_timeout, by resource.
 			ResourceTimeout: -1,
 		},
-		ADS:  d.cfg.Bootstrap.GetDynamicResources().GetAdsConfig(),
+		ADS:    d.cfg.Bootstrap.GetDynamicResources().GetAdsConfig(),
+		Others: d.cfg.Bootstrap.GetConfigSources(), Default: d.cfg.Bootstrap.GetDefaultConfigSource(),
 		GRPC: d.grpc, REST: d.rest, File: d.file,
 	})
 }
@@ -45,12 +46,12 @@ func (d *Discovery) Check(path string, c *corev3.ConfigSource, typeURL string) e
 			return fmt.Errorf("%s: clusters are discovered on demand with delta xDS only: write api_type: DELTA_GRPC, or ads if ads_config has it", path)
 		}
 	}
-	_, err := d.wanting(c, typeURL)
+	_, err := d.wanting(c, typeURL, "")
 	return at(path, err)
 }
 
 func (d *Discovery) check(path string, c *corev3.ConfigSource, typeURL string) error {
-	_, err := d.source(c, typeURL)
+	_, err := d.source(c, typeURL, "")
 	return at(path, err)
 }
 
@@ -64,17 +65,21 @@ func (d *Discovery) delta(c *corev3.ConfigSource) bool {
 	return t == corev3.ApiConfigSource_DELTA_GRPC || t == corev3.ApiConfigSource_AGGREGATED_DELTA_GRPC
 }
 
-// source is where a config source leads.
-func (d *Discovery) source(c *corev3.ConfigSource, typeURL string) (configsource.Resolved, error) {
-	return d.sources.For(c, typeURL, "", nil) //nolint:wrapcheck // it names the field
+// source is where a config source leads for a resource; the name may lead elsewhere
+// (BS-32).
+func (d *Discovery) source(c *corev3.ConfigSource, typeURL, name string) (configsource.Resolved, error) {
+	return d.sources.For(c, typeURL, name, nil) //nolint:wrapcheck // it names the field
 }
 
 // wanting is where a config source leads for resources that are wanted by name.
-func (d *Discovery) wanting(c *corev3.ConfigSource, typeURL string) (configsource.Resolved, error) {
-	if typeURL == xds.ClusterType && c.GetAds() == nil {
+func (d *Discovery) wanting(c *corev3.ConfigSource, typeURL, name string) (configsource.Resolved, error) {
+	switch {
+	case typeURL == xds.ClusterType && c.GetAds() == nil:
 		return d.demanded.For(c, typeURL, "", nil) //nolint:wrapcheck // it names the field
+	case typeURL == xds.ClusterType || typeURL == xds.VirtualHostType:
+		name = "" // clients make up a part of it
 	}
-	return d.source(c, typeURL)
+	return d.source(c, typeURL, name)
 }
 
 // Warming says whether clusters are warming, after the first configuration. Until
@@ -132,7 +137,7 @@ func (d *Discovery) rest(a *corev3.ApiConfigSource, cluster string) (xdsclient.T
 
 // file is a transport that follows a file.
 func (d *Discovery) file(p *corev3.PathConfigSource) (xdsclient.Transport, error) {
-	t, err := file.New(file.Config{Path: p.GetPath(), WatchedDirectory: p.GetWatchedDirectory().GetPath(), MovesOnly: true, Logger: d.cfg.Logger})
+	t, err := file.New(file.Config{Path: p.GetPath(), WatchedDirectory: p.GetWatchedDirectory().GetPath(), MovesOnly: true, Collection: d.collections[p.GetPath()], Logger: d.cfg.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("%w", err)
 	}

@@ -34,7 +34,7 @@ type user struct {
 // Want says that the configuration now refers to a resource.
 func (d *Discovery) Want(typeURL, name string, c *corev3.ConfigSource) {
 	d.post(func() {
-		s, err := d.wanting(c, typeURL)
+		s, err := d.wanting(c, typeURL, name)
 		if err != nil {
 			d.cfg.Logger.Error("a config source cannot be used", "type", xds.Kind(typeURL), "resource", name, "error", err)
 			d.target.Missing(c, typeURL, name)
@@ -55,7 +55,7 @@ func (d *Discovery) Want(typeURL, name string, c *corev3.ConfigSource) {
 // Unwant says that it does not any more.
 func (d *Discovery) Unwant(typeURL, name string, c *corev3.ConfigSource) {
 	d.post(func() {
-		s, err := d.wanting(c, typeURL)
+		s, err := d.wanting(c, typeURL, name)
 		if err != nil {
 			return
 		}
@@ -113,7 +113,7 @@ func (d *Discovery) watch(k want, u *user) (cancel func()) {
 // who wants it, so that what is wrong with it is told to the server; and when it
 // comes, for those who came later.
 func follow[T proto.Message](d *Discovery, k want, u *user, t xdsclient.Type[T], set func(*corev3.ConfigSource, T, string) error) func() {
-	t = resolving(t, u.source)
+	t = resolving(t, d.located(u.source, k.name))
 	// Messages are made into something else at once: the bytes are enough, of what
 	// there is a lot of.
 	t.Transient = k.typ == xds.EndpointType
@@ -169,7 +169,7 @@ func (d *Discovery) lacks(u *user) bool {
 }
 
 func (d *Discovery) clusters() xdsclient.Type[*clusterv3.Cluster] {
-	t := resolving(xdsclient.Clusters(), d.cds)
+	t := resolving(xdsclient.Clusters(), d.cds.source)
 	t.Transient = true
 	t.Validate = func(_, version string, c *clusterv3.Cluster) error {
 		d.parting.back(c.GetName())
@@ -179,7 +179,7 @@ func (d *Discovery) clusters() xdsclient.Type[*clusterv3.Cluster] {
 }
 
 func (d *Discovery) listeners() xdsclient.Type[*listenerv3.Listener] {
-	t := resolving(xdsclient.Listeners(), d.lds)
+	t := resolving(xdsclient.Listeners(), d.lds.source)
 	t.Validate = func(_, version string, l *listenerv3.Listener) error { return d.target.SetListener(l, version) }
 	return t
 }
