@@ -144,7 +144,7 @@ func (l *link) unchanged(t *typeState, e *entry, ev *client.Event) {
 		return // it was accepted before
 	}
 	u := l.update(ev)
-	u.value, u.body = v, slices.Clone(ev.Body)
+	u.value = v
 	l.s.set(t, e, u)
 }
 

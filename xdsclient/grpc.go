@@ -11,12 +11,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/xebec-proxy/xebec/internal/wire/client"
 	"github.com/xebec-proxy/xebec/xds"
-	"github.com/xebec-proxy/xebec/xdsclient/internal/message"
 )
 
 // DialFunc makes a connection. One that is an io.Closer is closed when the
@@ -95,7 +92,7 @@ func (g *GRPC) Open(ctx context.Context, o Opening) (Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the node: %w", err)
 	}
-	return &grpcStream{rpc: rpc, delta: o.Delta, node: node}, nil
+	return &grpcStream{rpc: rpc, delta: o.Delta, node: node, names: map[string]namesOf{}}, nil
 }
 
 // Close closes the connection if the transport has made it.
@@ -176,58 +173,4 @@ func methods() []methodRow {
 		{xds.RuntimeType, "runtime.v3.RuntimeDiscoveryService", "Runtime"},
 		{xds.ExtensionConfigType, "extension.v3.ExtensionConfigDiscoveryService", "ExtensionConfigs"},
 	}
-}
-
-// grpcStream is a Stream over gRPC.
-type grpcStream struct {
-	rpc   grpc.ClientStream
-	delta bool
-	node  []byte
-}
-
-func (s *grpcStream) Send(r *client.Request) error {
-	var b []byte
-	if s.delta {
-		b = message.AppendDelta(nil, r, s.node)
-	} else {
-		b = message.AppendSotw(nil, r, s.node)
-	}
-	return s.rpc.SendMsg(b) //nolint:wrapcheck // the reader's error says why
-}
-
-func (s *grpcStream) Recv() (*client.Response, error) {
-	var b []byte
-	if err := s.rpc.RecvMsg(&b); err != nil {
-		return nil, err //nolint:wrapcheck // its caller does
-	}
-	if s.delta {
-		return message.Delta(b) //nolint:wrapcheck // says it all
-	}
-	return message.Sotw(b) //nolint:wrapcheck // says it all
-}
-
-// codec passes messages through as bytes. A received one is copied once, out of
-// gRPC's buffers; its resources stay slices of that copy.
-type codec struct{}
-
-// Name is the content subtype of gRPC's own codec.
-func (codec) Name() string { return "proto" }
-
-// Marshal passes on an encoded message.
-func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	b, ok := v.([]byte)
-	if !ok {
-		return nil, fmt.Errorf("cannot send a %T", v)
-	}
-	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
-}
-
-// Unmarshal copies a message.
-func (codec) Unmarshal(data mem.BufferSlice, v any) error {
-	b, ok := v.(*[]byte)
-	if !ok {
-		return fmt.Errorf("cannot receive a %T", v)
-	}
-	*b = data.Materialize()
-	return nil
 }

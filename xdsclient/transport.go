@@ -41,6 +41,6 @@ type Stream interface {
 	// Recv will say why.
 	Send(r *client.Request) error
 	// Recv waits for the next response. Its error ends the stream. The response
-	// and the bytes in it are the caller's.
+	// and the bytes in it are the caller's until it calls Recv again.
 	Recv() (*client.Response, error)
 }

@@ -12,6 +12,7 @@ type entry struct {
 	// updated is when the body was received, due when the timer runs out.
 	updated, due time.Duration
 	more         *more
+	next         *entry // what came after it when it came last, in SotW
 	slot         int32  // place among the timers, from 1; 0: no timer
 	seen         uint32 // the last response that named it
 	sent         uint32 // the stream whose server was told that it is wanted
@@ -19,6 +20,7 @@ type entry struct {
 
 	wanted bool // subscribed to by this name
 	held   bool // body and version are the server's last good word
+	plain  bool // what is held came without a name but the body's own
 	// again: given up and taken up before the server was told (XC-22).
 	again  bool
 	queued bool // among the dirty ones

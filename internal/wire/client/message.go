@@ -26,8 +26,8 @@ type Request struct {
 }
 
 // Response is a DiscoveryResponse or DeltaDiscoveryResponse, neutral of variant
-// and encoding. Receive copies the bodies that it keeps, but for those that are
-// refused, which must not change.
+// and encoding. Its lists Resources and Removed, and all bodies, may be used again
+// once Receive has returned: what is kept of them, in events too, are copies.
 type Response struct {
 	TypeURL string
 	// Version is version_info or system_version_info.
@@ -146,8 +146,9 @@ type Event struct {
 	// Aliases are other names of the resource (delta).
 	Aliases []string
 	Version string
-	// Body of a Changed event is what the channel itself holds, and must not
-	// change; of others it is that of the response.
+	// Body of a Changed or Unchanged event is what the channel holds, and of a
+	// Rejected one what was refused for itself; it must not change. In CheckAll it
+	// is the response's.
 	Body []byte
 	// Value is what the Checker made of the body.
 	Value any

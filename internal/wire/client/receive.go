@@ -31,6 +31,8 @@ type item struct {
 	raw int32 // into Resources, or Errors for complain; else none or absent
 	ev  int32 // into events; -1: none
 	act act
+	// same says that the bytes are those that are held.
+	same bool
 }
 
 const (
@@ -55,6 +57,10 @@ type reception struct {
 	// follows from an absence. matched counts the items received before.
 	blind   bool
 	matched int
+	// next is what comes now if the order is that of the response before, last
+	// what came just now; see predict. wild says that everything is asked for.
+	next, last *entry
+	wild       bool
 }
 
 // Receive takes a response. Its answer is due next. The cost is that of the
@@ -114,6 +120,7 @@ func (x *sub) answer(now time.Duration, r *Response, rejection *Rejection, appli
 
 // read finds out what the response says of which name.
 func (rc *reception) read() {
+	rc.next, rc.wild = rc.x.first, rc.x.active(rc.x.names[wildcard])
 	for i := range rc.r.Resources {
 		rc.readResource(i, &rc.r.Resources[i])
 	}
@@ -131,6 +138,12 @@ func (rc *reception) read() {
 }
 
 func (rc *reception) readResource(i int, raw *Raw) {
+	if e := rc.predict(raw); e != nil {
+		rc.add(e, i, keep)
+		rc.items[len(rc.items)-1].same = true
+		rc.follow(e)
+		return
+	}
 	name := raw.Name
 	if name == "" && raw.HasBody {
 		if raw.TypeURL != rc.r.TypeURL {
@@ -159,6 +172,7 @@ func (rc *reception) readResource(i int, raw *Raw) {
 			e = rc.x.make(strings.Clone(name))
 		}
 		rc.add(e, i, keep)
+		rc.follow(e)
 	case e != nil && e.held: // it has lost the alias that it was wanted by
 		rc.add(e, none, gone)
 	}
@@ -263,9 +277,11 @@ func (rc *reception) judgeBody(it *item) {
 	case raw.TypeURL != rc.r.TypeURL:
 		rc.refuse(it, raw, wrongType(raw.TypeURL, rc.r.TypeURL))
 		return
-	case e.held && bytes.Equal(e.body, raw.Body):
+	case e.held && (it.same || bytes.Equal(e.body, raw.Body)):
 		if e.awaited || f != nil || rc.x.answers(e, raw.Aliases) {
-			rc.notes = append(rc.notes, rc.event(Unchanged, it, nil, nil))
+			ev := rc.event(Unchanged, it, nil, nil)
+			ev.Body = e.body
+			rc.notes = append(rc.notes, ev)
 		}
 		return
 	case f != nil && f.body != nil && bytes.Equal(f.body, raw.Body):
@@ -304,6 +320,7 @@ func (rc *reception) refuse(it *item, raw *Raw, err error) {
 	ev := Event{Kind: Rejected, Name: it.e.name, Aliases: it.e.aliases(), Version: rc.r.Version, Err: err}
 	if raw != nil {
 		ev = rc.event(Rejected, it, nil, err)
+		ev.Body = slices.Clone(raw.Body)
 	}
 	it.ev = int32(len(rc.rejected))
 	rc.rejected = append(rc.rejected, ev)

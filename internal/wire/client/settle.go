@@ -44,7 +44,7 @@ func (rc *reception) discard(why *Rejection) {
 		switch it.act {
 		case change:
 			ev := rc.events[it.ev]
-			ev.Kind, ev.Value, ev.Err = Rejected, nil, why
+			ev.Kind, ev.Value, ev.Err, ev.Body = Rejected, nil, why, nil
 			it.act, it.ev = refuse, int32(len(rc.rejected))
 			rc.rejected = append(rc.rejected, ev)
 		case gone, heartbeat:
@@ -88,6 +88,7 @@ func (rc *reception) hold(e *entry, raw *Raw, changed bool) {
 	if changed || !e.held {
 		e.body = slices.Clone(raw.Body)
 	}
+	e.plain = raw.Name == ""
 	if e.held, e.awaited, e.state, e.version = true, false, present, rc.version(raw); changed {
 		e.updated = rc.now
 	}

@@ -21,6 +21,8 @@ type sub struct {
 	globs  map[string]xds.URN
 	// wanted counts the entries that are, present those that were received.
 	wanted, present int
+	// first is what came first in the last response.
+	first *entry
 	// list is the names of the last SotW request, sorted; shared with requests.
 	list []string
 	// shed holds the names that SotW requests have left out since the last answer.
@@ -222,7 +224,7 @@ func (x *sub) lose(e *entry) {
 	if e.held {
 		x.ch.timers.stop(e)
 	}
-	e.held, e.awaited, e.version, e.body = false, false, "", nil
+	e.held, e.awaited, e.version, e.body, e.next = false, false, "", nil, nil
 	x.setReceived(e, false)
 }
 

@@ -17,25 +17,32 @@ const (
 	deltaNode, deltaType, deltaSubscribe, deltaUnsubscribe, deltaInitial, deltaNonce, deltaError = 1, 2, 3, 4, 5, 6, 7
 )
 
-// AppendSotw appends a DiscoveryRequest. The node is given encoded, and used if
-// the request wants one.
+// AppendSotw appends a DiscoveryRequest without its names, which most requests
+// have in common with the one before: AppendNames appends these, anywhere in the
+// message. The node is given encoded, and used if the request wants one.
 func AppendSotw(b []byte, r *client.Request, node []byte) []byte {
-	b = slices.Grow(b, roomFor(r, node, r.Names))
+	b = slices.Grow(b, roomFor(r, node))
 	b = appendString(b, sotwVersion, r.Version)
 	if r.WithNode {
 		b = appendBytes(b, sotwNode, node)
-	}
-	for _, n := range r.Names {
-		b = appendListed(b, sotwNames, n)
 	}
 	b = appendString(b, sotwType, r.TypeURL)
 	b = appendString(b, sotwNonce, r.Nonce)
 	return appendError(b, sotwError, r.Error)
 }
 
+// AppendNames appends the names of a DiscoveryRequest.
+func AppendNames(b []byte, names []string) []byte {
+	b = slices.Grow(b, roomForNames(names))
+	for _, n := range names {
+		b = appendListed(b, sotwNames, n)
+	}
+	return b
+}
+
 // AppendDelta appends a DeltaDiscoveryRequest.
 func AppendDelta(b []byte, r *client.Request, node []byte) []byte {
-	size := roomFor(r, node, r.Subscribe, r.Unsubscribe)
+	size := roomFor(r, node) + roomForNames(r.Subscribe) + roomForNames(r.Unsubscribe)
 	for name, version := range r.Held {
 		size += len(name) + len(version) + 4*fieldHead
 	}
@@ -63,17 +70,19 @@ func AppendDelta(b []byte, r *client.Request, node []byte) []byte {
 // texts of some size.
 const fieldHead = 6
 
-// roomFor is enough for a request without what only delta has, so that a long
-// list of names is written without growing.
-func roomFor(r *client.Request, node []byte, names ...[]string) int {
+// roomFor is enough for a request without its names and versions, so that it is
+// written without growing.
+func roomFor(r *client.Request, node []byte) int {
 	n := len(r.TypeURL) + len(r.Version) + len(r.Nonce) + len(r.Error) + 8*fieldHead
 	if r.WithNode {
 		n += len(node)
 	}
-	for _, list := range names {
-		for _, name := range list {
-			n += len(name) + fieldHead
-		}
+	return n
+}
+
+func roomForNames(names []string) (n int) {
+	for _, name := range names {
+		n += len(name) + fieldHead
 	}
 	return n
 }

@@ -33,54 +33,63 @@ var errTooMany = fmt.Errorf("more than %d resources in one response", MaxResourc
 
 // Sotw reads a DiscoveryResponse. A resource wrapped in a Resource message is
 // unwrapped (GC-59). Bodies share data.
-func Sotw(data []byte) (*client.Response, error) {
-	return read(data, "DiscoveryResponse", sotwResource, func(r *client.Response, n protowire.Number, v []byte) error {
-		if n == sotwErrors {
-			return appendResourceError(r, v)
-		}
-		return head(r, n, v)
-	})
-}
+func Sotw(data []byte) (*client.Response, error) { return new(Reader).Sotw(data) }
 
 // Delta reads a DeltaDiscoveryResponse. Bodies share data.
-func Delta(data []byte) (*client.Response, error) {
-	return read(data, "DeltaDiscoveryResponse", deltaResource, func(r *client.Response, n protowire.Number, v []byte) error {
-		switch n {
-		case deltaRemoved:
-			return appendName(&r.Removed, v)
-		case deltaRemovedNames:
-			name, err := resourceName(v)
-			r.Removed = append(r.Removed, name)
-			return err
-		case deltaErrors:
-			return appendResourceError(r, v)
+func Delta(data []byte) (*client.Response, error) { return new(Reader).Delta(data) }
+
+// Reader reads one response after the other into the same memory: what it
+// returns lasts until the next. The zero value is ready for use. It is for one
+// goroutine at a time.
+type Reader struct {
+	r client.Response
+	// typeURL is the last one read, which most resources have in common.
+	typeURL string
+}
+
+// Sotw is as the function of the package.
+func (rd *Reader) Sotw(data []byte) (*client.Response, error) {
+	return rd.read(data, "DiscoveryResponse", rd.sotwResource, func(n protowire.Number, v []byte) error {
+		if n == sotwErrors {
+			return appendResourceError(&rd.r, v)
 		}
-		return head(r, n, v)
+		return rd.head(n, v)
 	})
 }
 
-func deltaResource(v []byte) (client.Raw, error) {
-	var raw client.Raw
-	err := wrapped(&raw, v)
-	return raw, err
+// Delta is as the function of the package.
+func (rd *Reader) Delta(data []byte) (*client.Response, error) {
+	return rd.read(data, "DeltaDiscoveryResponse", rd.wrapped, func(n protowire.Number, v []byte) error {
+		switch n {
+		case deltaRemoved:
+			return appendName(&rd.r.Removed, v)
+		case deltaRemovedNames:
+			name, err := resourceName(v)
+			rd.r.Removed = append(rd.r.Removed, name)
+			return err
+		case deltaErrors:
+			return appendResourceError(&rd.r, v)
+		}
+		return rd.head(n, v)
+	})
 }
 
 // read reads a response: its resources each with resource, the rest with field.
-func read(data []byte, what string, resource func([]byte) (client.Raw, error), field func(*client.Response, protowire.Number, []byte) error) (*client.Response, error) {
-	room := count(data, respResources)
-	if room > MaxResources {
-		return nil, errTooMany
-	}
-	r := &client.Response{Resources: make([]client.Raw, 0, room)}
+func (rd *Reader) read(data []byte, what string, resource func(*client.Raw, []byte) error, field func(protowire.Number, []byte) error) (*client.Response, error) {
+	r := &rd.r
+	*r = client.Response{Resources: r.Resources[:0], Removed: r.Removed[:0]}
 	err := eachField(data, func(n protowire.Number, v []byte) error {
 		if n != respResources {
-			return field(r, n, v)
+			return field(n, v)
 		}
-		raw, err := resource(v)
-		if err != nil {
-			return fmt.Errorf("resources[%d]: %w", len(r.Resources), err)
+		if len(r.Resources) == MaxResources {
+			return errTooMany
 		}
-		r.Resources = append(r.Resources, raw)
+		r.Resources = append(r.Resources, client.Raw{})
+		last := len(r.Resources) - 1
+		if err := resource(&r.Resources[last], v); err != nil {
+			return fmt.Errorf("resources[%d]: %w", last, err)
+		}
 		return nil
 	})
 	if err != nil {
@@ -89,39 +98,35 @@ func read(data []byte, what string, resource func([]byte) (client.Raw, error), f
 	return r, nil
 }
 
-func head(r *client.Response, n protowire.Number, v []byte) error {
+func (rd *Reader) head(n protowire.Number, v []byte) error {
 	switch n {
 	case respVersion:
-		return setString(&r.Version, v)
+		return setString(&rd.r.Version, v)
 	case respType:
-		return setString(&r.TypeURL, v)
+		return rd.setType(&rd.r.TypeURL, v)
 	case respNonce:
-		return setString(&r.Nonce, v)
+		return setString(&rd.r.Nonce, v)
 	}
 	return nil
 }
 
-func sotwResource(v []byte) (client.Raw, error) {
-	var raw client.Raw
-	if err := packed(&raw, v); err != nil {
-		return raw, err
-	}
-	if raw.TypeURL != wrapperType {
-		return raw, nil
+func (rd *Reader) sotwResource(raw *client.Raw, v []byte) error {
+	if err := rd.packed(raw, v); err != nil || raw.TypeURL != wrapperType {
+		return err
 	}
 	inner := raw.Body
-	raw = client.Raw{}
-	return raw, wrapped(&raw, inner)
+	*raw = client.Raw{}
+	return rd.wrapped(raw, inner)
 }
 
 // packed reads a google.protobuf.Any.
-func packed(raw *client.Raw, v []byte) error {
+func (rd *Reader) packed(raw *client.Raw, v []byte) error {
 	const typeURL, value = 1, 2
 	raw.HasBody = true
 	return eachField(v, func(n protowire.Number, v []byte) error {
 		switch n {
 		case typeURL:
-			return setString(&raw.TypeURL, v)
+			return rd.setType(&raw.TypeURL, v)
 		case value:
 			raw.Body = v
 		}
@@ -130,14 +135,14 @@ func packed(raw *client.Raw, v []byte) error {
 }
 
 // wrapped reads an envoy.service.discovery.v3.Resource.
-func wrapped(raw *client.Raw, v []byte) error {
+func (rd *Reader) wrapped(raw *client.Raw, v []byte) error {
 	const version, resource, name, aliases, ttl, named = 1, 2, 3, 4, 6, 8
 	return eachField(v, func(n protowire.Number, v []byte) (err error) {
 		switch n {
 		case version:
 			return setString(&raw.Version, v)
 		case resource:
-			return packed(raw, v)
+			return rd.packed(raw, v)
 		case name:
 			return setString(&raw.Name, v)
 		case aliases:
@@ -149,6 +154,17 @@ func wrapped(raw *client.Raw, v []byte) error {
 		}
 		return err
 	})
+}
+
+// setType sets a type URL, without a copy if it is the last one again.
+func (rd *Reader) setType(to *string, v []byte) error {
+	if string(v) != rd.typeURL {
+		if err := setString(&rd.typeURL, v); err != nil {
+			return err
+		}
+	}
+	*to = rd.typeURL
+	return nil
 }
 
 // duration reads a google.protobuf.Duration; negative and too long ones are

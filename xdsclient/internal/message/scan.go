@@ -38,6 +38,13 @@ func NameBytes(body []byte) (name []byte, err error) {
 // eachField visits the length-delimited fields of a message and skips others.
 func eachField(data []byte, visit func(n protowire.Number, v []byte) error) error {
 	for len(data) > 0 {
+		if num, v, rest, ok := short(data); ok {
+			if err := visit(num, v); err != nil {
+				return err
+			}
+			data = rest
+			continue
+		}
 		num, typ, n := protowire.ConsumeTag(data)
 		if n < 0 {
 			return protowire.ParseError(n) //nolint:wrapcheck // says it all
@@ -60,6 +67,20 @@ func eachField(data []byte, visit func(n protowire.Number, v []byte) error) erro
 		}
 	}
 	return nil
+}
+
+// short splits off a length-delimited field whose tag and length take a byte
+// each, as those of most fields do; ok is false for all others.
+func short(data []byte) (num protowire.Number, v, rest []byte, ok bool) {
+	const head, more, wireType, shift = 2, 0x80, 7, 3
+	if len(data) < head || data[0] >= more || data[1] >= more || protowire.Type(data[0]&wireType) != protowire.BytesType {
+		return 0, nil, nil, false
+	}
+	num, end := protowire.Number(data[0]>>shift), head+int(data[1])
+	if num < protowire.MinValidNumber || end > len(data) {
+		return 0, nil, nil, false
+	}
+	return num, data[head:end:end], data[end:], true
 }
 
 // eachVarint visits the varint fields of a message and skips others.
@@ -85,25 +106,4 @@ func eachVarint(data []byte, visit func(n protowire.Number, v uint64)) error {
 		data = data[n:]
 	}
 	return nil
-}
-
-// count is how many length-delimited fields of a number a message starts out
-// to have; what cannot be read ends the count.
-func count(data []byte, field protowire.Number) int {
-	total := 0
-	for len(data) > 0 {
-		num, typ, n := protowire.ConsumeTag(data)
-		if n < 0 {
-			break
-		}
-		m := protowire.ConsumeFieldValue(num, typ, data[n:])
-		if m < 0 {
-			break
-		}
-		if num == field && typ == protowire.BytesType {
-			total++
-		}
-		data = data[n+m:]
-	}
-	return total
 }
