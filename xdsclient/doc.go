@@ -20,7 +20,9 @@
 // everything that was received stays as it is.
 //
 // Each resource is decoded once for each content, however many watches there
-// are and however often it is sent. An invalid resource is refused (a NACK names
+// are and however often it is sent; once more for a watch that begins later, if
+// the type does not keep values (Type.Transient), as those of the protocol do
+// not. An invalid resource is refused (a NACK names
 // it and says why) and the one before stays in use; what else was in the
 // response is used.
 //

@@ -48,14 +48,16 @@ type Type[T any] struct {
 	// its value once Validate and the present watchers have seen it: for programs
 	// that make something else of it. A decoded message is often ten times as
 	// large as its bytes. Whoever watches later is told a value that Decode has
-	// made again. Default false: the value is kept, and shared by all watchers.
+	// made again. false keeps the value, and shares it among all watchers. Default
+	// false; [Proto] and with it the protocol's own types set it.
 	Transient bool
 }
 
 // Proto is a type whose resources are protobuf messages of type T. Fields that
-// T does not know are ignored.
+// T does not know are ignored. The source does not keep the messages: see
+// Transient.
 func Proto[T proto.Message](t xds.Type) Type[T] {
-	return Type[T]{Type: t, Decode: func(_ string, body []byte) (T, error) {
+	return Type[T]{Type: t, Transient: true, Decode: func(_ string, body []byte) (T, error) {
 		var none T
 		m, ok := none.ProtoReflect().New().Interface().(T)
 		if !ok {

@@ -85,3 +85,13 @@ func (c *Channel) Names() int {
 	}
 	return n
 }
+
+// Unpredict makes the next response one that is looked up name by name.
+func (c *Channel) Unpredict() {
+	for _, x := range c.order {
+		x.first = nil
+		for _, e := range x.names {
+			e.next = nil
+		}
+	}
+}

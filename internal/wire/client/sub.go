@@ -224,7 +224,7 @@ func (x *sub) lose(e *entry) {
 	if e.held {
 		x.ch.timers.stop(e)
 	}
-	e.held, e.awaited, e.version, e.body, e.next = false, false, "", nil, nil
+	e.held, e.plain, e.awaited, e.version, e.body, e.next = false, false, false, "", nil, nil
 	x.setReceived(e, false)
 }
 
