@@ -18,7 +18,7 @@ func TestRepetitionIsNotLookedUp(t *testing.T) {
 	for _, star := range []bool{true, false} {
 		eds, read := benchType("EDS"), &checker{}
 		ch := client.New(client.Config{Checker: read})
-		for _, name := range strings.Fields("a b c d e f") {
+		for _, name := range strings.FieldsSeq("a b c d e f") {
 			if star {
 				name = "*"
 			}
@@ -41,7 +41,7 @@ func TestRepetitionIsNotLookedUp(t *testing.T) {
 			{"f1", 1},
 		} {
 			var words []string
-			for _, w := range strings.Fields(step.words) {
+			for w := range strings.FieldsSeq(step.words) {
 				words = append(words, w[:1]+" "+w[1:])
 			}
 			read.names = 0
