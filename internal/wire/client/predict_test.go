@@ -18,7 +18,7 @@ func TestRepetitionIsNotLookedUp(t *testing.T) {
 	for _, star := range []bool{true, false} {
 		eds, read := benchType("EDS"), &checker{}
 		ch := client.New(client.Config{Checker: read})
-		for _, name := range strings.FieldsSeq("a b c d e f") {
+		for name := range strings.FieldsSeq("a b c d e f") {
 			if star {
 				name = "*"
 			}
