@@ -140,9 +140,10 @@ func timing() []misbehaviour {
 			untilClosed(c)
 		}},
 		{name: "late bytes after the answer", play: func(c *net.TCPConn) {
-			_, _ = http.ReadRequest(bufio.NewReader(c))
+			r := bufio.NewReader(c)
+			_, _ = http.ReadRequest(r)
 			_, _ = io.WriteString(c, ok5)
-			time.Sleep(50 * time.Millisecond)
+			_, _ = http.ReadRequest(r) // before it, the connection would not be used again
 			_, _ = io.WriteString(c, "late")
 			untilClosed(c)
 		}},
