@@ -62,6 +62,7 @@ func load(t testing.TB, bootstrap string, change ...func(*proxyrun.Flags, *proxy
 		t.Fatal(err)
 	}
 	flags := proxyrun.Flags{ConfigPath: path, Concurrency: 1, LogLevel: "info"}
+	flags.NoIOURing = os.Getenv("XEBEC_NO_IO_URING") != "" // runs all tests without it
 	for _, c := range change {
 		c(&flags, &proxy.Options{})
 	}

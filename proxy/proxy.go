@@ -41,6 +41,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Workers is the number of event loops; 0 is one per processor.
 	Workers int
+	// NoIOURing makes workers send for each connection by itself also where
+	// io_uring could send for all of a turn by one system call.
+	NoIOURing bool
 	// Register adds extensions to those that are built in.
 	Register func(r *filter.Registry) error
 	// Getenv answers for environment variables that the bootstrap names; nil

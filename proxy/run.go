@@ -125,7 +125,19 @@ func (p *Proxy) startWorkers(ctx context.Context) error {
 		p.res.mu.Unlock()
 		go r.run()
 	}
+	p.tellSending()
 	return nil
+}
+
+// tellSending logs how the workers send: they are all alike.
+func (p *Proxy) tellSending() {
+	log := p.component("main")
+	switch together, why := p.workers[0].w.Loop.SendsTogether(); {
+	case together:
+		log.Info("sending by io_uring, a turn of a worker at a time")
+	case why != nil:
+		log.Info("sending for each connection by itself", "reason", why)
+	}
 }
 
 // reclaimInterval is how often what hosts counted by is made available again.

@@ -38,7 +38,7 @@ func (r *running) Waits() *demand.Waits { return r.http.Waits }
 
 // newWorker makes a worker; it runs when its loop does.
 func (p *Proxy) newWorker(ctx context.Context, id int) (*running, error) {
-	l, err := loop.New(loop.Options{Logger: p.log, Start: p.epoch})
+	l, err := loop.New(loop.Options{Logger: p.log, Start: p.epoch, NoRing: p.o.NoIOURing})
 	if err != nil {
 		return nil, fmt.Errorf("worker %d: %w", id, err)
 	}

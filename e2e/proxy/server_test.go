@@ -31,7 +31,13 @@ type brand struct {
 	command []string
 }
 
-func xebec() brand { return brand{"Xebec", []string{xebecBinary, "proxy"}} }
+func xebec() brand {
+	command := []string{xebecBinary, "proxy"}
+	if os.Getenv("XEBEC_NO_IO_URING") != "" {
+		command = append(command, "--no-io-uring") // all tests without it
+	}
+	return brand{"Xebec", command}
+}
 
 func envoy() brand { return brand{"Envoy", []string{envoyBinary}} }
 

@@ -34,7 +34,7 @@ ends it at once. SIGUSR1 opens log files again after they were moved away; SIGHU
 Log lines go to standard error, or to the file of --log-path. --log-format takes Envoy's patterns, such as "%l %n: %v", and
 the words text and json.`
 
-// proxyFlags are Envoy's flags; those in seconds and so on are converted.
+// proxyFlags are Envoy's flags and one of our own; those in seconds and so on are converted.
 type proxyFlags struct {
 	proxyrun.Flags
 	mode, drainStrategy, ipVersion, disable string
@@ -79,6 +79,7 @@ func (f *proxyFlags) flags(cmd *cobra.Command) {
 	fl.BoolVar(&f.SkipDeprecatedLogs, "skip-deprecated-logs", false, "do not warn of deprecated fields")
 	fl.StringVar(&f.disable, "disable-extensions", "", "`names` of extensions to do without, separated by commas")
 	fl.Uint32Var(&f.concurrency, "concurrency", 0, "number of `workers` (default: as many as processors may be used)")
+	fl.BoolVar(&f.NoIOURing, "no-io-uring", false, "do not send by io_uring where the system has it (Xebec's own)")
 	f.nodeFlags(cmd)
 	f.logFlags(cmd)
 	f.drainFlags(cmd)

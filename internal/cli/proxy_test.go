@@ -57,14 +57,14 @@ func TestProxyFlags(t *testing.T) {
 		"--file-flush-interval-msec", "7", "--file-flush-min-size-kb", "8", "--service-node", "n", "--service-cluster", "c",
 		"--local-address-ip-version", "v6", "--stats-tag", "a:b,c", "--disable-extensions", "x,y", "--skip-deprecated-logs",
 		"--allow-unknown-fields", "--reject-unknown-dynamic-fields", "--ignore-unknown-dynamic-fields", "--admin-address-path", "p", "--base-id", "9", "--disable-hot-restart", "-l", "warning",
-		"--component-log-level", "config:debug", "--log-format", "%v")
+		"--component-log-level", "config:debug", "--log-format", "%v", "--no-io-uring")
 	if code != cli.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	want = proxyrun.Flags{
 		ConfigYAML: "{}", ServiceNode: "n", ServiceCluster: "c", ServiceZone: "z", AllowUnknownStaticFields: true, SkipDeprecatedLogs: true,
 		RejectUnknownDynamicFields: true, IgnoreUnknownDynamicFields: true,
-		DisableExtensions: []string{"x", "y"}, Concurrency: 3, DrainTime: 7 * time.Second, ShutdownTime: 7 * time.Second, DrainImmediately: true,
+		DisableExtensions: []string{"x", "y"}, Concurrency: 3, NoIOURing: true, DrainTime: 7 * time.Second, ShutdownTime: 7 * time.Second, DrainImmediately: true,
 		ParentShutdownTime: 6 * time.Second, BaseID: 9, DisableHotRestart: true, AdminAddressPath: "p", LocalAddressIPv6: true,
 		FileFlushInterval: 7 * time.Millisecond, FileFlushMinSize: 8 << 10, StatsTags: []string{"a:b,c"},
 		LogLevel: "warning", ComponentLogLevel: "config:debug", LogFormat: "%v",

@@ -39,6 +39,8 @@ type Flags struct {
 	// Concurrency is the number of workers; 0 for as many as the container, or
 	// the machine, has processors for (BS-47).
 	Concurrency int
+	// NoIOURing makes the workers do without io_uring.
+	NoIOURing bool
 	// DrainTime is how long a removed listener's connections get;
 	// DrainImmediately drains all of them at the start of it, not by and by.
 	DrainTime        time.Duration

@@ -34,7 +34,7 @@ func Builder(env Environment) proxyrun.Build {
 func Options(l *proxyrun.Loaded, o proxyrun.Options, env Environment) proxy.Options {
 	f := o.Flags
 	out := proxy.Options{
-		Logger: o.Log, Workers: f.Concurrency, Getenv: env.LookupEnv, Stdout: env.Stdout, Stderr: env.Stderr,
+		Logger: o.Log, Workers: f.Concurrency, NoIOURing: f.NoIOURing, Getenv: env.LookupEnv, Stdout: env.Stdout, Stderr: env.Stderr,
 		LogFlushInterval: f.FileFlushInterval, LogFlushSize: f.FileFlushMinSize,
 		DrainTime: f.ShutdownTime, ListenerDrainTime: max(f.DrainTime, 1), Version: o.Version, ReopenLog: o.ReopenLog,
 		AdminAddressPath: f.AdminAddressPath, CommandLine: commandLine(f), Extensions: extensions(l),

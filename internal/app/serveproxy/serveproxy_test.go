@@ -26,12 +26,12 @@ func load(t *testing.T, f proxyrun.Flags) *proxyrun.Loaded {
 // not shown.
 func TestOptions(t *testing.T) {
 	f := proxyrun.Flags{
-		ConfigYAML: "{}", Concurrency: 3, DrainTime: 7 * time.Second, ShutdownTime: 2 * time.Second, ParentShutdownTime: time.Second,
+		ConfigYAML: "{}", Concurrency: 3, NoIOURing: true, DrainTime: 7 * time.Second, ShutdownTime: 2 * time.Second, ParentShutdownTime: time.Second,
 		FileFlushInterval: 3 * time.Second, FileFlushMinSize: 8 << 10, AdminAddressPath: "p", LogLevel: "debug", BaseID: 9,
 		LocalAddressIPv6: true, DrainImmediately: true, DisableHotRestart: true, StatsTags: []string{"a:b"}, DisableExtensions: []string{"x"},
 	}
 	o := serveproxy.Options(load(t, f), proxyrun.Options{Flags: f, Version: "v1"}, serveproxy.Environment{})
-	if o.Workers != 3 || o.DrainTime != 2*time.Second || o.LogFlushInterval != 3*time.Second || o.LogFlushSize != 8<<10 ||
+	if o.Workers != 3 || !o.NoIOURing || o.DrainTime != 2*time.Second || o.LogFlushInterval != 3*time.Second || o.LogFlushSize != 8<<10 ||
 		o.Version != "v1" || o.AdminAddressPath != "p" || o.Levels != nil || len(o.Extensions) == 0 {
 		t.Errorf("%+v", o)
 	}

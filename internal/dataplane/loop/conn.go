@@ -350,12 +350,18 @@ func (c *Conn) flush(writable bool) {
 	if (!c.blocked || writable) && !c.sendAll() {
 		return
 	}
+	c.flushed(c.sent != before)
+}
+
+// flushed does what follows when output was sent, or could not be; some says
+// whether the system took any.
+func (c *Conn) flushed(some bool) {
 	c.watermark()
 	switch {
 	case c.state != closed && !c.blocked && c.drained():
 		c.release()
 		c.sentAll()
-	case c.state == established && c.closing && c.patience > 0 && (c.timer == nil || c.sent != before):
+	case c.state == established && c.closing && c.patience > 0 && (c.timer == nil || some):
 		c.setTimer(c.patience)
 	}
 }
@@ -366,26 +372,50 @@ func (c *Conn) drained() bool {
 
 // sendAll hands the output to the system; false if that ended the connection.
 func (c *Conn) sendAll() bool {
+	for {
+		data, err := c.unsent()
+		if err == nil && len(data) == 0 {
+			c.setBlocked(false)
+			return true
+		}
+		n := 0
+		if err == nil {
+			n, err = c.sock.send(data, nil)
+		}
+		if err != nil {
+			c.end(RemoteReset, err, false)
+			return false
+		}
+		c.took(n, len(data))
+		if c.blocked {
+			return true
+		}
+	}
+}
+
+// unsent is what is to be sent next: the output, or what the transport makes
+// of it.
+func (c *Conn) unsent() ([]byte, error) {
 	if c.transport != nil {
-		return c.sendTransport()
+		return c.unsentTransport()
 	}
-	if len(c.out) == 0 {
-		return true
-	}
-	n, err := c.sock.send(c.out, nil)
-	if err != nil {
-		c.end(RemoteReset, err, false)
-		return false
-	}
+	return c.out, nil
+}
+
+// took notes that the system took n of the bytes that unsent gave.
+func (c *Conn) took(n, of int) {
 	c.sent += uint64(n)
-	if n == len(c.out) {
+	switch {
+	case c.transport != nil:
+		c.transport.Consumed(n)
+		c.setBlocked(n < of)
+	case n == of:
 		c.reclaim()
 		c.setBlocked(false)
-		return true
+	default:
+		c.setBlocked(true)
+		c.skip(n)
 	}
-	c.setBlocked(true)
-	c.skip(n)
-	return true
 }
 
 // skip drops the first bytes of a blocked connection's output. What is left is
@@ -472,7 +502,7 @@ func (c *Conn) sentAll() {
 func (c *Conn) shutdownWrite() {
 	if c.transport != nil && c.state == established {
 		c.transport.CloseNotify()
-		_ = c.sendTransport()
+		_ = c.sendAll()
 	}
 	if c.state != closed {
 		c.sock.closeWrite()

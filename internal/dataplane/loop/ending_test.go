@@ -10,9 +10,9 @@ import (
 // What asks again for the end of the turn comes after what was written meanwhile
 // is sent: it may wait for that.
 func TestEndOfTurnAfterSending(t *testing.T) {
-	both(t, func(t *testing.T, portable bool) {
-		l := start(t, portable)
-		c, err := net.Dial("tcp", listenEcho(t, l, portable))
+	everyKind(t, func(t *testing.T, o Options) {
+		l := start(t, o)
+		c, err := net.Dial("tcp", listenEcho(t, l, o))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,11 +30,12 @@ type epoll struct {
 	events [256]syscall.EpollEvent
 	socks  []*fdSocket // by descriptor
 	accept map[int]*Listener
+	ring   *sendRing // nil: sends are made one by one
 	gen    int32
 }
 
-func newPoller(l *Loop, portable bool) (poller, error) {
-	if portable {
+func newPoller(l *Loop, o *Options) (poller, error) {
+	if o.Portable {
 		return newPortable(l), nil
 	}
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -53,8 +54,26 @@ func newPoller(l *Loop, portable bool) (poller, error) {
 		p.free()
 		return nil, fmt.Errorf("epoll_ctl: %w", err)
 	}
+	p.openRing(o)
 	return p, nil
 }
+
+// openRing makes the loop send by io_uring, if it may.
+func (p *epoll) openRing(o *Options) {
+	if o.NoRing {
+		p.loop.alone = errRefused
+		return
+	}
+	r, err := newSendRing()
+	if err != nil {
+		p.loop.alone = err
+		return
+	}
+	p.ring, p.loop.together = r, r
+}
+
+// errRefused is why a loop that was told to does without a ring.
+var errRefused = errors.New("it was told not to use io_uring")
 
 func (p *epoll) wake() {
 	one := [8]byte{1}
@@ -64,6 +83,9 @@ func (p *epoll) wake() {
 func (p *epoll) free() {
 	_ = unix.Close(p.fd)
 	_ = unix.Close(p.event)
+	if p.ring != nil {
+		p.ring.close()
+	}
 }
 
 func (p *epoll) wait(most time.Duration) {
@@ -224,9 +246,14 @@ func (s *fdSocket) send(a, b []byte) (int, error) {
 		msg := syscall.Msghdr{Iov: &iov[0], Iovlen: uint64(k + 1)}
 		n, _, e = syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msg)), syscall.MSG_NOSIGNAL)
 	}
+	return sendResult(int(n), e)
+}
+
+// sendResult is what a send took. That it took nothing is no error.
+func sendResult(n int, e syscall.Errno) (int, error) {
 	switch e {
 	case 0:
-		return int(n), nil
+		return n, nil
 	case syscall.EAGAIN, syscall.EINTR:
 		return 0, nil
 	}

@@ -18,6 +18,9 @@ import (
 
 // Options configure a loop.
 type Options struct {
+	// NoRing makes the loop send for each connection by itself, instead of for
+	// all of a turn by one call of io_uring, if the system has that.
+	NoRing bool
 	// Portable makes the loop run on net.Conns instead of epoll. It is implied
 	// where there is no epoll.
 	Portable bool
@@ -44,7 +47,11 @@ type Loop struct {
 	scratch []byte
 	plain   []byte // decrypted bytes
 
-	dirty  []*Conn
+	dirty    []*Conn
+	outgoing []outgoing // of those, while they are sent
+	together sender     // nil: one by one
+	alone    error      // why that is
+
 	slow   []slow   // the connections that are blocked
 	ending []func() // what waits for the end of the turn
 	bufs   [][]byte // buffers to be used again
@@ -77,7 +84,7 @@ func New(o Options) (*Loop, error) {
 		l.start = time.Now()
 	}
 	l.rand = uint64(time.Now().UnixNano()) | 1
-	p, err := newPoller(l, o.Portable)
+	p, err := newPoller(l, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +99,10 @@ func (l *Loop) Now() time.Duration { return l.now }
 
 // Wall is the wall time that belongs to Now.
 func (l *Loop) Wall() time.Time { return l.start.Add(l.now) }
+
+// SendsTogether reports whether the loop sends what a turn has brought by one
+// system call; if not, the error says why.
+func (l *Loop) SendsTogether() (bool, error) { return l.together != nil, l.alone }
 
 // Start is the instant that Now counts from.
 func (l *Loop) Start() time.Time { return l.start }
@@ -205,13 +216,7 @@ func (l *Loop) turn() {
 // may bring more of either.
 func (l *Loop) finish() {
 	for len(l.dirty) > 0 || len(l.ending) > 0 {
-		for i := 0; i < len(l.dirty); i++ {
-			c := l.dirty[i]
-			l.dirty[i] = nil
-			c.dirty = false
-			c.flush(false)
-		}
-		l.dirty = l.dirty[:0]
+		l.sendDirty()
 		n := len(l.ending) // what these bring comes after what they let be sent
 		for i := range n {
 			l.ending[i]()

@@ -38,9 +38,9 @@ func (e *echo) OnClose(why Reason, _ error) {
 }
 
 // start runs a loop until the test ends.
-func start(t *testing.T, portable bool) *Loop {
+func start(t *testing.T, o Options) *Loop {
 	t.Helper()
-	l, err := New(Options{Portable: portable})
+	l, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func start(t *testing.T, portable bool) *Loop {
 }
 
 // listenEcho makes the loop serve echo and returns its address.
-func listenEcho(t *testing.T, l *Loop, portable bool) string {
+func listenEcho(t *testing.T, l *Loop, o Options) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,7 +62,7 @@ func listenEcho(t *testing.T, l *Loop, portable bool) string {
 	}
 	accept := func(c *Conn) { c.SetHandler(&echo{c: c}) }
 	done := make(chan error, 1)
-	if portable {
+	if o.Portable {
 		l.Post(func() { _, err := l.ListenOn(ln, accept); done <- err })
 	} else {
 		f, err := ln.(*net.TCPListener).File()
@@ -83,23 +83,41 @@ func listenEcho(t *testing.T, l *Loop, portable bool) string {
 	return ln.Addr().String()
 }
 
-func both(t *testing.T, f func(t *testing.T, portable bool)) {
+// everyKind runs a test with every kind of loop that this system has.
+func everyKind(t *testing.T, f func(t *testing.T, o Options)) {
 	t.Helper()
-	t.Run("epoll", func(t *testing.T) {
-		if runtime.GOOS != "linux" {
-			t.Skip("there is no epoll here")
-		}
-		f(t, false)
-	})
-	t.Run("portable", func(t *testing.T) { f(t, true) })
+	for name, o := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			if name == withRing {
+				needRing(t)
+			}
+			f(t, o)
+		})
+	}
+}
+
+const withRing = "io_uring"
+
+func kinds() map[string]Options {
+	return map[string]Options{"epoll": {NoRing: true}, withRing: {}, "portable": {Portable: true}}
+}
+
+// needRing skips a test where io_uring is not to be had.
+func needRing(t *testing.T) {
+	t.Helper()
+	r, err := newSendRing()
+	if err != nil {
+		t.Skip(err)
+	}
+	r.close()
 }
 
 // Everything comes back in order, however much it is and however slowly it is
 // read, and the half-closed side still gets it all.
 func TestEcho(t *testing.T) {
-	both(t, func(t *testing.T, portable bool) {
-		l := start(t, portable)
-		addr := listenEcho(t, l, portable)
+	everyKind(t, func(t *testing.T, o Options) {
+		l := start(t, o)
+		addr := listenEcho(t, l, o)
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() {
@@ -127,9 +145,9 @@ func TestEcho(t *testing.T) {
 // A client that reads nothing makes the loop stop reading it: what waits stays
 // near the watermark.
 func TestBackPressure(t *testing.T) {
-	both(t, func(t *testing.T, portable bool) {
-		l := start(t, portable)
-		c, err := net.Dial("tcp", listenEcho(t, l, portable))
+	everyKind(t, func(t *testing.T, o Options) {
+		l := start(t, o)
+		c, err := net.Dial("tcp", listenEcho(t, l, o))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,9 +195,9 @@ func (h *client) OnDrained()                  {}
 func (h *client) OnClose(why Reason, _ error) { h.end <- why }
 
 func TestDial(t *testing.T) {
-	both(t, func(t *testing.T, portable bool) {
-		l := start(t, portable)
-		addr := listenEcho(t, l, portable)
+	everyKind(t, func(t *testing.T, o Options) {
+		l := start(t, o)
+		addr := listenEcho(t, l, o)
 		h := &client{open: make(chan struct{}), data: make(chan string, 1), end: make(chan Reason, 1)}
 		l.Post(func() {
 			h.c = l.Dial(mustAddr(addr), &DialOptions{Timeout: time.Minute}, h)
@@ -206,9 +224,9 @@ func TestDial(t *testing.T) {
 // Proves CM-09 in part: of several addresses the first that answers is used,
 // and a dead one holds nobody up.
 func TestDialAny(t *testing.T) {
-	both(t, func(t *testing.T, portable bool) {
-		l := start(t, portable)
-		addr := mustAddr(listenEcho(t, l, portable))
+	everyKind(t, func(t *testing.T, o Options) {
+		l := start(t, o)
+		addr := mustAddr(listenEcho(t, l, o))
 		dead, silent := mustAddr("127.0.0.1:1"), mustAddr("192.0.2.1:9")
 		for name, to := range map[string][]filter.Address{
 			"dead first": {dead, addr}, "alive first": {addr, dead}, "silent first": {silent, dead, addr},
@@ -285,7 +303,7 @@ func TestDelayedClose(t *testing.T) {
 // Partly proves HC-25: a peer that reads nothing of what is left cannot keep a closing connection,
 // and what it sends meanwhile goes nowhere.
 func TestCloseBesideAPeerThatDoesNotRead(t *testing.T) {
-	l := start(t, false)
+	l := start(t, Options{})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -398,7 +416,7 @@ func TestPostAfterStop(t *testing.T) {
 
 // Posting from many goroutines loses nothing and keeps each one's order.
 func TestPost(t *testing.T) {
-	l := start(t, false)
+	l := start(t, Options{})
 	const senders, each = 8, 1000
 	last := make([]int, senders)
 	var wg sync.WaitGroup

@@ -10,7 +10,7 @@ type Listener struct {
 	accept func(*Conn)
 }
 
-func newPoller(l *Loop, _ bool) (poller, error) { return newPortable(l), nil }
+func newPoller(l *Loop, _ *Options) (poller, error) { return newPortable(l), nil }
 
 // Listen needs epoll: use ListenOn.
 func (l *Loop) Listen(int, func(*Conn)) (*Listener, error) { return nil, errPortable }

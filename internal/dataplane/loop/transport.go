@@ -115,11 +115,12 @@ func (c *Conn) transportSent() {
 	}
 }
 
-func (c *Conn) sendTransport() bool {
+// unsentTransport hands the output to the transport and is what that has to
+// send.
+func (c *Conn) unsentTransport() ([]byte, error) {
 	if c.state == established && len(c.out) > 0 {
 		if err := c.transport.Write(c.out); err != nil {
-			c.end(RemoteReset, err, false)
-			return false
+			return nil, err //nolint:wrapcheck // the transport says what it is
 		}
 		c.out = c.out[:0]
 	}
@@ -128,22 +129,5 @@ func (c *Conn) sendTransport() bool {
 		c.noticed = true
 		c.transport.CloseNotify() // in one piece with the last data
 	}
-	for {
-		o := c.transport.Output()
-		if len(o) == 0 {
-			c.setBlocked(false)
-			return true
-		}
-		n, err := c.sock.send(o, nil)
-		if err != nil {
-			c.end(RemoteReset, err, false)
-			return false
-		}
-		c.sent += uint64(n)
-		c.transport.Consumed(n)
-		if n < len(o) {
-			c.setBlocked(true)
-			return true
-		}
-	}
+	return c.transport.Output(), nil
 }
