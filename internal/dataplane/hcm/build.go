@@ -286,8 +286,24 @@ func (b *builder) moreHosts(rc *routev3.RouteConfiguration, env *route.Env) {
 		return
 	}
 	var err error
-	b.out.Routes, err = b.env.DiscoverHosts(rc, func(rc *routev3.RouteConfiguration) (*route.Table, error) { return route.New(rc, env) })
+	b.out.Routes, err = b.env.DiscoverHosts(rc, rebuilding(func(before *route.Table, rc *routev3.RouteConfiguration) (*route.Table, error) {
+		return route.Rebuild(before, rc, env)
+	}))
 	b.fail("route_config", err)
+}
+
+// rebuilding makes tables one after the other, each of what has stayed of the one
+// before: a change of one virtual host of thousands costs little. One table is built
+// at a time.
+func rebuilding(build func(*route.Table, *routev3.RouteConfiguration) (*route.Table, error)) func(*routev3.RouteConfiguration) (*route.Table, error) {
+	var before *route.Table
+	return func(rc *routev3.RouteConfiguration) (*route.Table, error) {
+		t, err := build(before, rc)
+		if err == nil {
+			before = t
+		}
+		return t, err
+	}
 }
 
 // discovered takes the routes from where rds says (RT-13).
@@ -303,7 +319,7 @@ func (b *builder) discovered(env *route.Env) {
 	}
 	b.fail("", b.env.CheckSource("rds.config_source", rds.GetConfigSource(), xds.RouteType))
 	prefix := b.env.Stats.Scope("http." + b.cfg.GetStatPrefix())
-	b.out.Routes = b.env.Discover(rds, prefix, func(rc *routev3.RouteConfiguration) (*route.Table, error) {
-		return discoveredTable(rc, env)
-	})
+	b.out.Routes = b.env.Discover(rds, prefix, rebuilding(func(before *route.Table, rc *routev3.RouteConfiguration) (*route.Table, error) {
+		return discoveredTable(before, rc, env)
+	}))
 }

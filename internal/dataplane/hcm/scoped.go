@@ -50,7 +50,7 @@ func (b *builder) scoped(env *route.Env) {
 		b.out.Scopes = b.env.DiscoverScopes(&Scoped{
 			Config: sr, NewScopes: func() *route.Scopes { return route.NewScopes(key) }, Scope: b.out.Scope,
 			Inline:     func(rc *routev3.RouteConfiguration) (*route.Table, error) { return tableInScope(rc, env) },
-			Discovered: func(rc *routev3.RouteConfiguration) (*route.Table, error) { return discoveredTable(rc, env) },
+			Discovered: func(rc *routev3.RouteConfiguration) (*route.Table, error) { return discoveredTable(nil, rc, env) },
 		})
 	default:
 		b.fail("scoped_routes", errors.New("config_specifier: scoped_route_configurations_list or scoped_rds is needed"))
@@ -110,13 +110,14 @@ func tableInScope(rc *routev3.RouteConfiguration, env *route.Env) (*route.Table,
 	return route.New(rc, env) //nolint:wrapcheck // it has the paths
 }
 
-// discoveredTable builds a table that came by RDS.
-func discoveredTable(rc *routev3.RouteConfiguration, env *route.Env) (*route.Table, error) {
+// discoveredTable builds a table that came by RDS, of what has stayed of the one
+// before; nil is none.
+func discoveredTable(before *route.Table, rc *routev3.RouteConfiguration, env *route.Env) (*route.Table, error) {
 	e := *env
 	if !rc.GetValidateClusters().GetValue() {
 		e.ClusterExists = nil // unlike those of static routes they may come later (RT-14)
 	}
-	return route.New(rc, &e) //nolint:wrapcheck // it has the paths
+	return route.Rebuild(before, rc, &e) //nolint:wrapcheck // it has the paths
 }
 
 // keepScopeKey bounds the room for keys of scopes that streams keep, since it is

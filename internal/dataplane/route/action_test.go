@@ -441,7 +441,7 @@ virtual_hosts:
 	) string {
 		return m.GetFilterMetadata()["f"].GetFields()["level"].GetStringValue()
 	}
-	if tab.Name() != "table" || e.Table() != tab || e.Name() != "high" || e.VirtualHost() != "v" || e.Priority() != 1 ||
+	if tab.Name() != "table" || e.Name() != "high" || e.VirtualHost() != "v" || e.Priority() != 1 ||
 		level(e.Metadata()) != "route" || level(e.VirtualHostMetadata()) != "host" || level(tab.Metadata()) != "table" {
 		t.Errorf("%q %q %d", e.Name(), e.VirtualHost(), e.Priority())
 	}

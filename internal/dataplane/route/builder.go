@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -15,6 +16,8 @@ type builder struct {
 	env  *Env
 	t    *Table
 	errs []error
+	// before are virtual hosts that are built already.
+	before map[*routev3.VirtualHost]*virtualHost
 }
 
 func (b *builder) fail(path string, err error) {

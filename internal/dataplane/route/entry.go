@@ -169,9 +169,6 @@ func (e *Entry) VirtualHost() string { return e.vh.name }
 // Cluster is the cluster it leads to if it always leads to the same, or "".
 func (e *Entry) Cluster() string { return e.clusters.name }
 
-// Table is the table it belongs to.
-func (e *Entry) Table() *Table { return e.vh.table }
-
 // Kind is what the route does.
 func (e *Entry) Kind() Kind { return e.kind }
 
@@ -237,7 +234,7 @@ func (e *Entry) FinalizeRequest(c *Context, t Target) {
 			c.Request.SetID(authorityID, w.host)
 		}
 	}
-	vh, tab := e.vh, e.vh.table
+	vh, tab := e.vh, e.vh.level
 	if tab.specificWins {
 		tab.request.apply(c, c.Request)
 		vh.request.apply(c, c.Request)
@@ -266,7 +263,7 @@ func (e *Entry) FinalizeResponse(c *Context, t Target) {
 	if w := t.Weighted; w != nil {
 		w.response.apply(c, c.Response)
 	}
-	vh, tab := e.vh, e.vh.table
+	vh, tab := e.vh, e.vh.level
 	if tab.specificWins {
 		tab.response.apply(c, c.Response)
 		vh.response.apply(c, c.Response)

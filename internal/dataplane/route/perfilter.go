@@ -140,7 +140,7 @@ func (e *Entry) levels(t Target) [4]perFilter {
 	if e == e.vh.toTLS {
 		return [4]perFilter{}
 	}
-	levels := [4]perFilter{nil, e.filters, e.vh.filters, e.vh.table.filters}
+	levels := [4]perFilter{nil, e.filters, e.vh.filters, e.vh.level.filters}
 	if t.Weighted != nil {
 		levels[0] = t.Weighted.filters
 	}

@@ -119,7 +119,7 @@ func scopesOf(tb testing.TB, n int) *Scopes {
 	tb.Helper()
 	s := NewScopes(keyBuilder(tb, `fragments: [{header_value_extractor: {name: x-tenant, index: 0}}, {header_value_extractor: {name: x-t, element_separator: ";", element: {separator: "=", key: k}}}]`))
 	for i := range n {
-		t := &Table{}
+		t := &Table{level: &level{}}
 		s.Set(scopeKey(fmt.Sprintf("tenant-%d", i), "v"), &Scope{Name: fmt.Sprint(i), Table: &t})
 	}
 	return s

@@ -5,6 +5,8 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/xebec-proxy/xebec/filter/header"
 )
@@ -15,9 +17,18 @@ const defaultMaxDirectBody = 4096
 // Table is a route table (config/route/v3/route.proto RouteConfiguration). It
 // is immutable and safe for concurrent use.
 type Table struct {
+	*level
+	hosts hostIndex
+	// base and built are what Rebuild needs, nil without vhds: the configuration
+	// without its virtual hosts, and what became of those.
+	base  *routev3.RouteConfiguration
+	built map[*routev3.VirtualHost]*virtualHost
+}
+
+// level is what a table has beside its virtual hosts, which refer to it: not to the
+// table, so that another one can have them as well.
+type level struct {
 	name     string
-	hosts    hostIndex
-	env      *Env
 	request  mutation
 	response mutation
 	filters  perFilter
@@ -32,21 +43,34 @@ type Table struct {
 
 // New makes a table. Everything that is wrong is told at once, each with the
 // path of its field; what is set and not built is refused by its name.
-func New(cfg *routev3.RouteConfiguration, env *Env) (*Table, error) {
+func New(cfg *routev3.RouteConfiguration, env *Env) (*Table, error) { return Rebuild(nil, cfg, env) }
+
+// Rebuild is New that takes virtual hosts from the table before, which was made with
+// the same env, if nothing but virtual hosts has changed: those that are the same
+// message, which nobody may have changed. Whether the clusters that they name still
+// exist is not looked at again. Without vhds, or before nil, it is New.
+func Rebuild(before *Table, cfg *routev3.RouteConfiguration, env *Env) (*Table, error) {
 	if env == nil {
 		env = &Env{}
 	}
-	t := &Table{
-		name: cfg.GetName(), env: env, meta: cfg.GetMetadata(), vhds: cfg.GetVhds().GetConfigSource(),
+	t := &Table{level: &level{
+		name: cfg.GetName(), meta: cfg.GetMetadata(), vhds: cfg.GetVhds().GetConfigSource(),
 		ignorePort:   cfg.GetIgnorePortInHostMatching(),
 		ignoreParams: cfg.GetIgnorePathParametersInPathMatching(),
 		specificWins: cfg.GetMostSpecificHeaderMutationsWins(),
 		maxDirect:    defaultMaxDirectBody,
-	}
+	}}
 	if n := cfg.GetMaxDirectResponseBodySizeBytes(); n != nil {
 		t.maxDirect = int(n.GetValue())
 	}
 	b := &builder{env: env, t: t}
+	if cfg.GetVhds() != nil {
+		t.base, t.built = withoutHosts(cfg), make(map[*routev3.VirtualHost]*virtualHost, len(cfg.GetVirtualHosts()))
+		if before != nil && before.base != nil && proto.Equal(before.base, t.base) {
+			t.level, b.before = before.level, before.built
+			return b.finish(cfg)
+		}
+	}
 	built := []string{
 		"name", "virtual_hosts", "response_headers_to_add", "response_headers_to_remove",
 		"request_headers_to_add", "request_headers_to_remove", "most_specific_header_mutations_wins", "validate_clusters",
@@ -65,6 +89,12 @@ func New(cfg *routev3.RouteConfiguration, env *Env) (*Table, error) {
 		noCheck.ClusterExists = nil
 		b.env = &noCheck
 	}
+	return b.finish(cfg)
+}
+
+// finish makes the virtual hosts.
+func (b *builder) finish(cfg *routev3.RouteConfiguration) (*Table, error) {
+	t := b.t
 	for i, vh := range cfg.GetVirtualHosts() {
 		b.virtualHost(index("virtual_hosts", i), vh)
 	}
@@ -73,6 +103,19 @@ func New(cfg *routev3.RouteConfiguration, env *Env) (*Table, error) {
 	}
 	t.hosts.finish()
 	return t, nil
+}
+
+// withoutHosts is a route configuration without its virtual hosts. It shares the
+// rest.
+func withoutHosts(cfg *routev3.RouteConfiguration) *routev3.RouteConfiguration {
+	out := &routev3.RouteConfiguration{}
+	cfg.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f.Name() != "virtual_hosts" {
+			out.ProtoReflect().Set(f, v)
+		}
+		return true
+	})
+	return out
 }
 
 // Name is the route configuration's name (%ROUTE_CONFIG_NAME%).

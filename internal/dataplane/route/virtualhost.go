@@ -13,7 +13,7 @@ import (
 
 // virtualHost is a VirtualHost of a table.
 type virtualHost struct {
-	table      *Table
+	level      *level
 	name       string
 	routes     []*Entry
 	paths      pathIndex
@@ -31,6 +31,17 @@ type virtualHost struct {
 }
 
 func (b *builder) virtualHost(path string, cfg *routev3.VirtualHost) {
+	vh := b.before[cfg]
+	if vh == nil {
+		vh = b.newVirtualHost(path, cfg)
+	}
+	if b.t.built != nil {
+		b.t.built[cfg] = vh
+	}
+	b.domains(path+".domains", cfg.GetDomains(), vh)
+}
+
+func (b *builder) newVirtualHost(path string, cfg *routev3.VirtualHost) *virtualHost {
 	built := []string{
 		"name", "domains", "routes", "require_tls", "request_headers_to_add", "request_headers_to_remove",
 		"response_headers_to_add", "response_headers_to_remove", "typed_per_filter_config", "include_request_attempt_count",
@@ -42,7 +53,7 @@ func (b *builder) virtualHost(path string, cfg *routev3.VirtualHost) {
 	}
 	b.only(path, cfg, built...)
 	vh := &virtualHost{
-		table: b.t, name: cfg.GetName(), requireTLS: cfg.GetRequireTls(), meta: cfg.GetMetadata(),
+		level: b.t.level, name: cfg.GetName(), requireTLS: cfg.GetRequireTls(), meta: cfg.GetMetadata(),
 		attemptInRequest: cfg.GetIncludeRequestAttemptCount(), attemptInResponse: cfg.GetIncludeAttemptCountInResponse(),
 		isTimeoutRetry: cfg.GetIncludeIsTimeoutRetryHeader(),
 	}
@@ -57,7 +68,6 @@ func (b *builder) virtualHost(path string, cfg *routev3.VirtualHost) {
 		vh.retry = b.retryPolicy(path+".retry_policy", r)
 	}
 	vh.clusters = b.virtualClusters(path+".virtual_clusters", cfg.GetVirtualClusters())
-	b.domains(path+".domains", cfg.GetDomains(), vh)
 	vh.toTLS = &Entry{vh: vh, kind: Redirect, redirect: &redirect{status: 301, scheme: "https", plain: true}, timeouts: defaultTimeouts()}
 	for i, r := range cfg.GetRoutes() {
 		if e := b.entry(index(path+".routes", i), r, vh); e != nil {
@@ -65,6 +75,7 @@ func (b *builder) virtualHost(path string, cfg *routev3.VirtualHost) {
 			vh.routes = append(vh.routes, e)
 		}
 	}
+	return vh
 }
 
 func (b *builder) domains(path string, domains []string, vh *virtualHost) {
