@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -104,10 +105,7 @@ func TestRapidReset(t *testing.T) {
 	v := (&site{hosts: []string{up}}).serve(t)
 	f := v.dial2(t)
 	f.opened(249)
-	_ = f.WritePing(false, [8]byte{})
-	if f.next(func(fr http2.Frame) bool { p, is := fr.(*http2.PingFrame); return is && p.IsAck() }) == nil {
-		t.Error("the connection ended too early")
-	}
+	f.answersPing(t)
 	f.ask(499, "GET", "/", true)
 	_ = f.WriteRSTStream(499, http2.ErrCodeCancel)
 	f.gone()
@@ -122,10 +120,54 @@ func TestRapidReset(t *testing.T) {
 	f.gone()
 	v.counts(t, "http.in.downstream_rq_too_many_premature_resets 1", "http.in.downstream_cx_active 0")
 
-	v = (&site{hosts: []string{up}, top: layer("overload.premature_reset_total_stream_count: 10, overload.premature_reset_min_stream_lifetime_seconds: 0")}).serve(t)
+	v = (&site{
+		hosts: []string{up}, top: layer("overload.premature_reset_total_stream_count: 10"),
+		routes: "{match: {prefix: /ok}, direct_response: {status: 200}}, {match: {prefix: /}, route: {cluster: back}}",
+	}).serve(t)
 	f = v.dial2(t)
-	f.opened(50)
-	v.counts(t, "http.in.downstream_rq_too_many_premature_resets 0", "http.in.downstream_rq_total 50", "http.in.downstream_cx_active 1")
+	for id := uint32(101); id < 113; id += 2 {
+		f.ask(id, "GET", "/ok", true)
+		f.want(id, "200 ")
+	}
+	for id := uint32(201); id < 211; id += 2 {
+		f.ask(id, "GET", "/", true)
+		_ = f.WriteRSTStream(id, http2.ErrCodeCancel)
+	}
+	f.answersPing(t)
+	f.ask(211, "GET", "/", true)
+	_ = f.WriteRSTStream(211, http2.ErrCodeCancel)
+	f.gone()
+}
+
+// answersPing is seen to be served after everything before it.
+func (f *wire2) answersPing(t *testing.T) {
+	t.Helper()
+	_ = f.WritePing(false, [8]byte{})
+	if f.next(func(fr http2.Frame) bool { p, is := fr.(*http2.PingFrame); return is && p.IsAck() }) == nil {
+		t.Error("the connection ended too early")
+	}
+}
+
+// Proves HC-07: the lifetime of a stream counts in whole seconds, so that with 0 a
+// reset within the first second comes early, and none after it.
+func TestRapidResetLifetime(t *testing.T) {
+	v := (&site{hosts: []string{silent(t)}, top: "layered_runtime: {layers: [{name: static, static_layer: {" +
+		"overload.premature_reset_total_stream_count: 10, overload.premature_reset_min_stream_lifetime_seconds: 0}}]}"}).serve(t)
+	f := v.dial2(t)
+	for i := range uint32(20) {
+		f.ask(2*i+1, "GET", "/", true)
+	}
+	f.answersPing(t)
+	time.Sleep(1001 * time.Millisecond) // what is measured
+	for i := range uint32(20) {
+		_ = f.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
+	}
+	f.answersPing(t)
+	v.counts(t, "http.in.downstream_rq_too_many_premature_resets 0", "http.in.downstream_rq_rx_reset 20", "http.in.downstream_cx_active 1")
+	f = v.dial2(t)
+	f.opened(10)
+	f.gone()
+	v.counts(t, "http.in.downstream_rq_too_many_premature_resets 1")
 }
 
 // Partly proves OV-08: each limit answers by itself and is seen in the log and the

@@ -304,11 +304,13 @@ const (
 )
 
 // rapidReset ends a connection that mostly opens streams to reset them (HC-07),
-// as soon as no number of good streams could save it.
+// as soon as no number of good streams could save it. Like Envoy it counts the
+// lifetime of a stream in whole seconds: with the default of 1, a reset comes
+// early until two seconds have passed, and with 0, until one has.
 func (h *serverH2) rapidReset(x *Stream) {
 	cfg := h.c.cfg
-	lifetime := time.Duration(cfg.runtime(resetLifetimeKey, resetLifetime)) * time.Second
-	if h.c.local || x.responded || h.c.sv.W.Loop.Now()-x.info.Timing.Start >= lifetime {
+	lived := uint64((h.c.sv.W.Loop.Now() - x.info.Timing.Start) / time.Second)
+	if h.c.local || x.responded || lived > cfg.runtime(resetLifetimeKey, resetLifetime) {
 		return
 	}
 	h.early++
