@@ -201,5 +201,15 @@ func (p *Proxy) router(cfg proto.Message, st *hcm.Stats) (filter.HTTPFactory, bo
 	if c.UpstreamFilters, err = p.upstreamFilters("upstream_http_filters", r.GetUpstreamHttpFilters()); err != nil {
 		return nil, true, err
 	}
+	if c.UpstreamLog, err = p.upstreamLog(r); err != nil {
+		return nil, true, err
+	}
 	return router.New(c), true, nil
+}
+
+// upstreamLog reads what a router logs of its attempts.
+func (p *Proxy) upstreamLog(r *routerv3.Router) (router.UpstreamLog, error) {
+	logs, err := p.logs("upstream_log", r.GetUpstreamLog())
+	o := r.GetUpstreamLogOptions()
+	return router.UpstreamLog{Logs: logs, OnReady: o.GetFlushUpstreamLogOnUpstreamStream(), Interval: o.GetUpstreamLogFlushInterval().AsDuration()}, err
 }

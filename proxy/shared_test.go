@@ -102,7 +102,7 @@ func TestStreamsShareTheirData(t *testing.T) {
 }
 
 // Partly proves AL-01: there is a line for every stream and connection once it
-// has ended, however it did; the router's upstream log is not built.
+// has ended, however it did.
 func TestLogsTellOfEveryEnd(t *testing.T) {
 	dir := t.TempDir()
 	to := func(name, format string) string {

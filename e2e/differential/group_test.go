@@ -69,6 +69,7 @@ type exchange struct {
 	Upstream []reply           `yaml:"upstream"`
 	Origin   originSettings    `yaml:"origin"`
 	Expect   *int              `yaml:"expect"` // HTTP/1 responses to wait for
+	Lines    int               `yaml:"lines"`  // of each access log, if more than requests
 	Linger   time.Duration     `yaml:"linger"`
 	Settings map[string]uint32 `yaml:"settings"` // of the HTTP/2 client
 	Window   *bool             `yaml:"auto_window"`

@@ -136,7 +136,7 @@ func (s *side) run(x *exchange) (*observation, error) {
 	if err := run(port, x, o); err != nil {
 		return nil, err
 	}
-	for n, seen := range s.settle(o) {
+	for n, seen := range s.settle(o, x.Lines) {
 		o.sighting(n+1, seen)
 	}
 	o.neutralise()
@@ -144,8 +144,9 @@ func (s *side) run(x *exchange) (*observation, error) {
 }
 
 // settle waits until the proxy is done with everything, and records statistics
-// and logs. It ends the upstream connections that the proxy has kept.
-func (s *side) settle(o *observation) []*sighting {
+// and logs, which have lines lines or one for each request. It ends the upstream
+// connections that the proxy has kept.
+func (s *side) settle(o *observation, lines int) []*sighting {
 	if !s.idle(downstreamActive) {
 		o.set("proxy.stuck", "downstream connections or requests stay active")
 	}
@@ -167,7 +168,8 @@ func (s *side) settle(o *observation) []*sighting {
 		}
 	}
 	s.stats = after
-	o.logs(s.lines("access.json", requests), s.lines("access.txt", requests))
+	lines = max(lines, requests)
+	o.logs(s.lines("access.json", lines), s.lines("access.txt", lines))
 	return s.origins.sightings()
 }
 

@@ -34,6 +34,7 @@ func TestLocalReplies(t *testing.T) {
 		{"with body", "GET", "", filter.HTTP11, filter.LocalReply{Status: 503, Body: "gone"}, ":status: 503\ncontent-length: 4\ncontent-type: text/plain\n", "gone"},
 		{"without body", "GET", "", filter.HTTP11, filter.LocalReply{Status: 404}, ":status: 404\n", ""},
 		{"edited", "GET", "", filter.HTTP11, filter.LocalReply{Status: 200, Body: "x", Edit: html}, ":status: 200\ncontent-type: text/html\nx-z: 1\ncontent-length: 1\n", "x"},
+		{"edited without body", "GET", "", filter.HTTP11, filter.LocalReply{Status: 200, Edit: html}, ":status: 200\nx-z: 1\n", ""},
 		{"HEAD with body", "HEAD", "", filter.HTTP11, filter.LocalReply{Status: 404, Body: "gone"}, ":status: 404\ncontent-length: 4\ncontent-type: text/plain\n", ""},
 		{"HEAD without body", "HEAD", "", filter.HTTP11, filter.LocalReply{Status: 404}, ":status: 404\ncontent-length: 0\n", ""},
 		{"HEAD 204", "HEAD", "", filter.HTTP11, filter.LocalReply{Status: 204}, ":status: 204\n", ""},

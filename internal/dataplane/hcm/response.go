@@ -142,6 +142,8 @@ func (s *Stream) FillLocalReply(r *filter.LocalReply, h *header.Map) string {
 			if !h.HasID(header.ContentType) {
 				h.AddID(header.ContentType, "text/plain")
 			}
+		} else {
+			h.DelID(header.ContentType) // of nothing, whoever added it
 		}
 	}
 	if s.method != "HEAD" {

@@ -83,6 +83,7 @@ func (f *Filter) onEnd() {
 	if u.stream != nil {
 		u.over()
 	}
+	u.log.end(0)
 	u.closeFilters() // what is on its way through them is the last
 }
 
@@ -180,7 +181,6 @@ func (f *Filter) onReset(why pool.Reset, failure string) {
 	if f.done {
 		return
 	}
-	f.info.Upstream.TransportFailure = failure
 	if !f.started && f.retry.Active() {
 		switch f.mayRetry(f.retry.OnReset(route.ResetKind(why), f.up.sent)) {
 		case route.Retry:

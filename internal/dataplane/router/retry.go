@@ -53,6 +53,7 @@ func (f *Filter) retryHeaders(status int, end bool) {
 			s.Reset()
 		}
 	}
+	u.log.end(0)
 	f.scheduleRetry()
 }
 
@@ -140,21 +141,23 @@ func (f *Filter) abortTimeout(flag filter.Flags, details string) {
 
 func (f *Filter) onPerTryTimeout() {
 	f.w.Stats.Inc(f.c.Cfg.Stats.UpstreamRqPerTryTimeout)
-	f.tryTimeout("upstream_per_try_timeout")
+	f.tryTimeout("upstream_per_try_timeout", filter.FlagUpstreamRequestTimeout)
 }
 
 func (f *Filter) onPerTryIdle() {
 	f.w.Stats.Inc(f.c.Cfg.Stats.UpstreamRqPerTryIdleTimeout)
-	f.tryTimeout("upstream_per_try_idle_timeout")
+	f.tryTimeout("upstream_per_try_idle_timeout", filter.FlagStreamIdleTimeout)
 }
 
-// tryTimeout ends an attempt that took too long.
-func (f *Filter) tryTimeout(details string) {
+// tryTimeout ends an attempt that took too long, for which the upstream log has a
+// flag of its own.
+func (f *Filter) tryTimeout(details string, logged filter.Flags) {
 	u := &f.up
 	if f.done || u.stream == nil && !u.pending {
 		return
 	}
 	f.w.Stats.Inc(u.host.Stats.RqTimeout)
+	u.log.flag(logged)
 	u.cancel()
 	f.info.Flags |= filter.FlagUpstreamRequestTimeout
 	if !f.started && f.retry.Active() {

@@ -34,6 +34,8 @@ type Config struct {
 	Stats Stats
 	// UpstreamFilters are the upstream HTTP filters of clusters without their own.
 	UpstreamFilters []chain.Spec
+	// UpstreamLog is what is logged of attempts.
+	UpstreamLog UpstreamLog
 	// Zone is this proxy's zone, for zone.<from>.<to> statistics.
 	Zone string
 }
@@ -103,6 +105,7 @@ type Filter struct {
 	retry  route.RetryState
 
 	up       upstream
+	attempt  *attemptLog   // memory for up.log, made when it is needed
 	kept     filter.Buffer // the request's body, to send again
 	keeping  bool
 	trailers *header.Map

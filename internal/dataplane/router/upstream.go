@@ -1,6 +1,8 @@
 package router
 
 import (
+	"time"
+
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/filter/header"
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
@@ -24,15 +26,19 @@ type upstream struct {
 	waitEnd  bool
 	wtrail   *header.Map
 	filters  *upstreamChain // nil without upstream filters
+	log      *attemptLog    // nil without an upstream log
+	began    time.Duration
 }
 
 // send begins an attempt.
 func (f *Filter) send(h *cluster.Host) {
 	u := &f.up
 	u.host, u.stream, u.sent, u.gotHead, u.pending = h, nil, false, false, true
+	u.began = f.w.Loop.Now()
 	u.resp.Reset()
 	u.trailers.Reset()
 	f.notice(h)
+	u.openLog()
 	f.c.NewStream(h, f.protocol(), f.prio, f.transport(), u)
 }
 
@@ -48,6 +54,8 @@ func (f *Filter) notice(h *cluster.Host) {
 	up.TransportFailure, up.PoolReady, up.ConnectionID, up.BodyStart = "", -1, 0, 0
 	up.ConnectStart, up.ConnectEnd, up.HandshakeEnd = 0, 0, 0
 	up.Local, up.TLS, up.Protocol = filter.Address{}, nil, filter.NoProtocol
+	t := &i.Timing
+	t.FirstUpstream, t.LastUpstreamTx, t.FirstUpstrRx, t.LastUpstreamRx = -1, -1, -1, -1
 }
 
 func (f *Filter) protocol() pool.Protocol {
@@ -92,11 +100,12 @@ func (u *upstream) Ready(s pool.Stream) {
 	up := &f.info.Upstream
 	up.Local, up.ConnectionID, up.Protocol, up.TLS = in.Local, in.ID, in.Protocol, in.TLS
 	up.ConnectStart, up.ConnectEnd, up.HandshakeEnd = in.ConnectStart, in.ConnectEnd, in.HandshakeEnd
-	up.PoolReady = now - f.info.Timing.Start
+	up.PoolReady = now - u.began
 	// As in Envoy, a host without a connection was not attempted.
 	up.Attempted = append(up.Attempted, up.Host)
 	up.AttemptedNames = append(up.AttemptedNames, up.HostName)
 	up.AttemptedIDs = append(up.AttemptedIDs, up.ConnectionID)
+	u.log.ready()
 	f.info.Timing.FirstUpstream = now
 	body := u.waited.Len() > 0 || !u.waitEnd && !f.end
 	end := f.end && u.waited.Len() == 0 && u.wtrail == nil && f.trailers == nil
@@ -209,6 +218,7 @@ func (u *upstream) cancel() {
 	}
 	u.waited.Reset()
 	u.waitEnd, u.wtrail = false, nil
+	u.log.end(0)
 	u.closeFilters()
 }
 
@@ -240,6 +250,7 @@ func (u *upstream) On1xx() {
 func (u *upstream) OnHeaders(end bool) {
 	u.f.info.Timing.FirstUpstrRx = u.f.w.Loop.Now()
 	u.gotHead = true
+	u.log.answered(&u.resp)
 	u.f.perTry.Stop()
 	u.armIdle()
 	if u.filters != nil {
@@ -252,6 +263,7 @@ func (u *upstream) OnHeaders(end bool) {
 // OnData implements pool.Receiver.
 func (u *upstream) OnData(data []byte, end bool) {
 	u.armIdle()
+	u.log.took(len(data))
 	if up := &u.f.info.Upstream; up.BodyStart == 0 {
 		up.BodyStart = u.f.w.Loop.Now()
 	}
@@ -296,7 +308,17 @@ func (u *upstream) Failed(why pool.Reset, failure string) {
 	if why == pool.PendingOverflow {
 		why, u.f.info.HasUpstream = pool.Overflow, false
 	}
-	u.f.info.Upstream.PoolReady = u.f.w.Loop.Now() - u.f.info.Timing.Start // as Envoy, when it answers
+	u.f.info.Upstream.PoolReady = u.f.w.Loop.Now() - u.began // as Envoy, when it answers
+	u.failed(why, failure)
+}
+
+// failed ends the attempt before its response has come.
+func (u *upstream) failed(why pool.Reset, failure string) {
+	if u.f.done {
+		return
+	}
+	u.f.info.Upstream.TransportFailure = failure
+	u.log.end(resetFlag(why))
 	u.f.onReset(why, failure)
 }
 
@@ -306,7 +328,7 @@ func (u *upstream) OnReset(why pool.Reset, failure string) {
 		u.f.w.Stats.Inc(u.f.c.Cfg.Stats.UpstreamRqRxReset)
 	}
 	u.over()
-	u.f.onReset(why, failure)
+	u.failed(why, failure)
 }
 
 // OnBlocked implements pool.Receiver.

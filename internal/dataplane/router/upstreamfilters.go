@@ -52,6 +52,7 @@ func (u *upstream) emitHeaders(end bool) {
 }
 
 func (u *upstream) emitData(b []byte, end bool) {
+	u.log.gave(len(b))
 	if u.filters != nil {
 		u.filters.c.DecodeData(b, end)
 		return
