@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -149,8 +150,9 @@ func TestRetryRewritesHost(t *testing.T) {
 	}
 }
 
-// Partly proves RT-46 and RT-49: what clients, the log and the counters are told of
-// attempts that fail.
+// Proves RT-46: what clients, the log and the counters are told of attempts that
+// fail. What this side ends for itself has texts of its own, so that nobody is
+// told of a local reset. Partly proves RT-49.
 func TestResetTexts(t *testing.T) {
 	closed := backend(t, func(*wire, int) {})
 	const text = "upstream connect error or disconnect/reset before headers. "
@@ -186,6 +188,14 @@ func TestResetTexts(t *testing.T) {
 			"refused", resetting(t, http2.ErrCodeRefusedStream), speaking("", ""), "503 " + text + "reset reason: remote refused stream reset",
 			"503 UR upstream_reset_before_response_started{remote_refused_stream_reset}", false,
 		},
+		{
+			"no handshake", silent(t), "connect_timeout: 0.1s," + overTLS, "503 " + text + "reset reason: connection timeout",
+			"503 UF upstream_reset_before_response_started{connection_timeout}", false,
+		},
+		{
+			"full", silent(t), "circuit_breakers: {thresholds: [{max_requests: 0}]},", "503 " + text + "reset reason: overflow",
+			"503 UO upstream_reset_before_response_started{overflow}", false,
+		},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			s := &site{hosts: []string{x.host}, cluster: x.options}
@@ -195,10 +205,23 @@ func TestResetTexts(t *testing.T) {
 			v := s.serve(t)
 			w := v.dial(t)
 			w.get("/")
-			w.want(x.want)
+			r := w.want(x.want)
+			if got := r.header.Get("x-envoy-overloaded"); (got == "true") != (x.name == "full") {
+				t.Errorf("x-envoy-overloaded is %q", got)
+			}
 			v.logged(t, x.log)
 		})
 	}
+	t.Run("no TLS", func(t *testing.T) {
+		plain := backend(t, func(w *wire, _ int) { w.send("%s", ok); w.untilClosed() })
+		v := (&site{hosts: []string{plain}, cluster: overTLS}).serve(t)
+		w := v.dial(t)
+		w.get("/")
+		w.want("503 " + text + "reset reason: remote connection failure") // what failed is in the log alone
+		until(t, v.lines.String, func() bool {
+			return strings.HasPrefix(v.lines.String(), "503 UF upstream_reset_before_response_started{remote_connection_failure|TLS_error:")
+		})
+	})
 	t.Run("no host", func(t *testing.T) {
 		v := (&site{}).serve(t)
 		w := v.dial(t)
@@ -221,6 +244,10 @@ func TestResetTexts(t *testing.T) {
 		v.logged(t, "200 UPE upstream_reset_after_response_started{protocol_error}", "200 UPE upstream_reset_after_response_started{protocol_error}")
 	})
 }
+
+// overTLS makes a cluster speak TLS.
+const overTLS = `transport_socket: {name: tls, typed_config: {
+  "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext}},`
 
 // resetting is a host that resets every stream.
 func resetting(t *testing.T, code http2.ErrCode) string {

@@ -404,7 +404,9 @@ func TestBackPressure(t *testing.T) {
 	close(gone)
 }
 
-// Partly proves RT-49: details of ends that are not the upstream's doing.
+// Proves RT-49, with TestResetTexts and TestDetailsOfLimits: details of ends that
+// are not the upstream's doing. Those of heads that break rules are proved with the
+// rules; filters that do not exist give none.
 func TestResponseCodeDetails(t *testing.T) {
 	v := (&site{
 		hosts: []string{answering(t, ok)}, routes: `{match: {prefix: /direct}, direct_response: {status: 200}},
@@ -449,13 +451,16 @@ func TestResponseCodeDetails(t *testing.T) {
 	v.logged(t, want...)
 }
 
-// Partly proves RT-47: the router's own headers, and their suppression.
+// Proves RT-47: the router's own headers, and their suppression. What the upstream
+// says in such headers goes on to the client, as in Envoy 1.40, but for the time
+// that the router has measured itself.
 func TestRouterHeaders(t *testing.T) {
 	heads := make(chan string, 10)
 	up := backend(t, func(w *wire, _ int) {
 		for h := w.head(); h != ""; h = w.head() {
 			heads <- h
-			w.send("HTTP/1.1 200 OK\r\nx-envoy-upstream-canary: true\r\ncontent-length: 2\r\n\r\nok")
+			w.send("HTTP/1.1 200 OK\r\nx-envoy-upstream-canary: true\r\nx-envoy-degraded: true\r\nx-envoy-immediate-health-check-fail: true\r\n" +
+				"x-envoy-upstream-service-time: theirs\r\ncontent-length: 2\r\n\r\nok")
 		}
 	})
 	for fields, own := range map[string]bool{"": true, "suppress_envoy_headers: true,": false} {
@@ -467,12 +472,17 @@ func TestRouterHeaders(t *testing.T) {
 		w.get("/a")
 		r, h := w.want("200 ok"), take(t, heads)
 		for name, has := range map[string]bool{
-			"x-envoy-upstream-service-time":  r.header.Get("x-envoy-upstream-service-time") != "",
+			"x-envoy-upstream-service-time":  r.header.Get("x-envoy-upstream-service-time") != "theirs",
 			"x-envoy-original-path":          fieldOf(h, "x-envoy-original-path") == "/a",
 			"x-envoy-expected-rq-timeout-ms": fieldOf(h, "x-envoy-expected-rq-timeout-ms") == "3000",
 		} {
 			if has != own {
 				t.Errorf("%q: %s is there: %v", fields, name, has)
+			}
+		}
+		for _, name := range []string{"x-envoy-upstream-canary", "x-envoy-degraded", "x-envoy-immediate-health-check-fail"} {
+			if got := r.header.Get(name); got != "true" {
+				t.Errorf("%q: %s is %q", fields, name, got)
 			}
 		}
 		w.get("/o")
