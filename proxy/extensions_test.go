@@ -77,13 +77,14 @@ func TestFilterComesAndChanges(t *testing.T) {
 	must(t, res.SetExtension(ads(), extension(aborting(418)), "2"))
 	must(t, res.SetExtension(nil, extension(aborting(599)), "3"))
 	r.expect(t, "x", "599 fault filter abort")
+	spans := &routerv3.Router{StartChildSpan: true} //nolint:staticcheck // deprecated, and refused
 	for want, m := range map[string]proto.Message{
 		"Error: filter config has type URL envoy.extensions.filters.http.buffer.v3.Buffer but expect " +
 			"envoy.extensions.filters.http.fault.v3.HTTPFault, envoy.extensions.filters.http.header_mutation.v3.HeaderMutation, " +
 			"envoy.extensions.filters.http.router.v3.Router.": &bufferv3.Buffer{MaxRequestBytes: wrapperspb.UInt32(1024)},
 		"typed_config.abort.http_status: ": aborting(999),
 		"terminal filter named flt of type envoy.extensions.filters.http.router.v3.Router must be the last filter in a http filter chain.": &routerv3.Router{},
-		"typed_config.start_child_span: known but not built":                                                                               &routerv3.Router{StartChildSpan: true}, //nolint:staticcheck // deprecated, and refused
+		"typed_config.start_child_span: known but not built":                                                                               spans,
 	} {
 		if err := res.SetExtension(ads(), extension(m), "4"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `filter "flt": `) {
 			t.Errorf("got %v, want %s", err, want)

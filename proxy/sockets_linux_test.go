@@ -91,7 +91,8 @@ func cookie(t *testing.T, fd int) uint64 {
 	return v
 }
 
-// Partly proves LM-02: each worker has a socket of its own, or all share one.
+// Proves LM-02, with TestListenersComeAndGo, where an update may not change it: each
+// worker has a socket of its own, or all share one.
 func TestSocketPerWorker(t *testing.T) {
 	r := start(t, bootstrapOf(listen("own", echoFilter)+listen("shared", echoFilter, "enable_reuse_port: false"), ""), workers(2))
 	for name, want := range map[string]int{"own": 2, "shared": 1} {
