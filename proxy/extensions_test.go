@@ -84,7 +84,7 @@ func TestFilterComesAndChanges(t *testing.T) {
 			"envoy.extensions.filters.http.router.v3.Router.": &bufferv3.Buffer{MaxRequestBytes: wrapperspb.UInt32(1024)},
 		"typed_config.abort.http_status: ": aborting(999),
 		"terminal filter named flt of type envoy.extensions.filters.http.router.v3.Router must be the last filter in a http filter chain.": &routerv3.Router{},
-		"typed_config.start_child_span: known but not built":                                                                               spans,
+		"typed_config.start_child_span: known but not built in this version":                                                               spans,
 	} {
 		if err := res.SetExtension(ads(), extension(m), "4"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `filter "flt": `) {
 			t.Errorf("got %v, want %s", err, want)
