@@ -34,3 +34,22 @@ func TestAlternativeStatName(t *testing.T) {
 		}
 	}
 }
+
+// Codes of gRPC requests are left to the statistics of gRPC where the router is told
+// so: they are completed, and no more is said of them.
+func TestCodesOfGRPCLeftOut(t *testing.T) {
+	up := backend(t, func(w *wire, _ int) {
+		for h := w.head(); h != ""; h = w.head() {
+			w.send("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n")
+		}
+	})
+	routes := "{match: {prefix: /}, route: {cluster: back, retry_policy: {retry_on: 5xx, num_retries: 1, retry_back_off: {base_interval: 0.001s}}}}"
+	v := (&site{hosts: []string{up}, routes: routes, router: "suppress_grpc_request_failure_code_stats: true,"}).serve(t)
+	w := v.dial(t)
+	w.get("/", "content-type: application/grpc")
+	w.want("503 ")
+	w.get("/")
+	w.want("503 ")
+	v.counts(t, "cluster.back.upstream_rq_503 1", "cluster.back.upstream_rq_5xx 1", "cluster.back.upstream_rq_completed 2",
+		"cluster.back.retry.upstream_rq_503 1", "cluster.back.retry.upstream_rq_completed 2", "cluster.back.external.upstream_rq_503 1", "cluster.back.external.upstream_rq_completed 2")
+}

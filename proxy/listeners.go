@@ -192,7 +192,8 @@ func (p *Proxy) router(cfg proto.Message, st *hcm.Stats) (filter.HTTPFactory, bo
 	c := &router.Config{
 		SuppressEnvoyHeaders: r.GetSuppressEnvoyHeaders(), RespectExpectedTimeout: r.GetRespectExpectedRqTimeout(),
 		NoDynamicStats: r.GetDynamicStats() != nil && !r.GetDynamicStats().GetValue(), Zone: p.cfg.GetNode().GetLocality().GetZone(),
-		Stats: router.Stats{NoRoute: st.NoRoute, NoCluster: st.NoCluster, RqTotal: st.RouterTotal, RqDirectResponse: st.RqDirectResponse, ResetAfterStart: st.RqOverloadReset},
+		SuppressGRPCCodes: r.GetSuppressGrpcRequestFailureCodeStats(),
+		Stats:             router.Stats{NoRoute: st.NoRoute, NoCluster: st.NoCluster, RqTotal: st.RouterTotal, RqDirectResponse: st.RqDirectResponse, ResetAfterStart: st.RqOverloadReset},
 	}
 	for _, h := range r.GetStrictCheckHeaders() {
 		c.StrictChecks = append(c.StrictChecks, strings.ToLower(h))

@@ -127,9 +127,9 @@ func (f *Filter) chargeFinal(status int) {
 	h := f.up.host
 	f.charge(status, h)
 	if f.up.resp.GetID(header.XEnvoyUpstreamCanary) == "true" || h.Attributes().Canary {
-		f.c.Cfg.Stats.Codes.Canary.Count(f.w.Stats, status)
+		f.tally(&f.c.Cfg.Stats.Codes.Canary, status)
 		if f.alt != nil {
-			f.alt.Canary.Count(f.w.Stats, status)
+			f.tally(&f.alt.Canary, status)
 		}
 	}
 	if status < 500 {
@@ -152,11 +152,21 @@ func (f *Filter) charge(status int, h *cluster.Host) {
 }
 
 func (f *Filter) count(codes *cluster.Codes, status int, h *cluster.Host) {
-	codes.All.Count(f.w.Stats, status)
-	f.origin(codes).Count(f.w.Stats, status)
+	f.tally(&codes.All, status)
+	f.tally(f.origin(codes), status)
 	if t := f.zone(codes, h); t != nil {
-		t.Count(f.w.Stats, status)
+		f.tally(t, status)
 	}
+}
+
+// tally counts a response, without its code if it is gRPC's and to be left to the
+// statistics of that.
+func (f *Filter) tally(codes *cluster.CodeTree, status int) {
+	if f.cfg.SuppressGRPCCodes && isGRPC(f.head) {
+		f.w.Stats.Inc(codes.Completed())
+		return
+	}
+	codes.Count(f.w.Stats, status)
 }
 
 // resetFlag is the response flag of a reset.

@@ -43,7 +43,7 @@ func (f *Filter) releaseRetry() {
 // retryHeaders drops a response for another try.
 func (f *Filter) retryHeaders(status int, end bool) {
 	u := &f.up
-	f.c.Cfg.Stats.Codes.Retry.Count(f.w.Stats, status)
+	f.tally(&f.c.Cfg.Stats.Codes.Retry, status)
 	if status >= 500 {
 		f.w.Stats.Inc(u.host.Stats.RqError)
 	}

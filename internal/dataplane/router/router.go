@@ -30,6 +30,8 @@ type Config struct {
 	RespectExpectedTimeout bool
 	// NoDynamicStats leaves out statistics by response code (dynamic_stats: false).
 	NoDynamicStats bool
+	// SuppressGRPCCodes counts gRPC requests as completed, not by response code.
+	SuppressGRPCCodes bool
 	// Stats are the counters of the connection manager that the router counts.
 	Stats Stats
 	// UpstreamFilters are the upstream HTTP filters of clusters without their own.
