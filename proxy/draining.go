@@ -41,19 +41,20 @@ func chainsOf(l *listener.Listener) []*listener.Chain {
 // in place, the filter chains that this one does not have.
 func (r *Resources) retireListener(l, after *listenerEntry) {
 	g := &drainGroup{}
+	d := &listener.Draining{Since: time.Since(r.p.epoch), Time: r.p.o.ListenerDrainTime, Immediate: r.p.o.DrainImmediately}
 	m := r.p.stat.Main()
 	if after != nil && after.inPlace {
 		m.Inc(r.p.server.InPlace)
 	} else {
 		g.whole = l
-		l.Retire()
+		l.Retire(d)
 		r.drainingListeners[l] = struct{}{}
 	}
 	for _, c := range chainsOf(l.Listener) {
 		if g.whole == nil && after.deps[c] != nil {
 			continue
 		}
-		c.Retire()
+		c.Retire(d)
 		g.chains, g.deps = append(g.chains, c), append(g.deps, l.deps[c])
 	}
 	if own := l.deps[nil]; own != nil {

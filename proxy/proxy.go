@@ -84,6 +84,10 @@ type Options struct {
 	// ListenerDrainTime bounds the orderly end of connections of listeners that
 	// were replaced or removed; 10 min if 0.
 	ListenerDrainTime time.Duration
+	// DrainImmediately ends each of these connections of HTTP with its next
+	// response; otherwise a response does so with a probability that grows over
+	// ListenerDrainTime (LM-07).
+	DrainImmediately bool
 	// Discovery brings the resources that the bootstrap says are to be had from
 	// elsewhere; nil refuses such a bootstrap.
 	Discovery Discovery

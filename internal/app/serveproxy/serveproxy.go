@@ -36,7 +36,7 @@ func Options(l *proxyrun.Loaded, o proxyrun.Options, env Environment) proxy.Opti
 	out := proxy.Options{
 		Logger: o.Log, Workers: f.Concurrency, NoIOURing: f.NoIOURing, Getenv: env.LookupEnv, Stdout: env.Stdout, Stderr: env.Stderr,
 		LogFlushInterval: f.FileFlushInterval, LogFlushSize: f.FileFlushMinSize,
-		DrainTime: f.ShutdownTime, ListenerDrainTime: max(f.DrainTime, 1), Version: o.Version, ReopenLog: o.ReopenLog,
+		DrainTime: f.ShutdownTime, ListenerDrainTime: max(f.DrainTime, 1), DrainImmediately: f.DrainImmediately, Version: o.Version, ReopenLog: o.ReopenLog,
 		AdminAddressPath: f.AdminAddressPath, CommandLine: commandLine(f), Extensions: extensions(l),
 		RejectUnknownFields: f.RejectUnknownDynamicFields, IgnoreUnknownFields: f.IgnoreUnknownDynamicFields,
 		Checked: true, UnknownFields: l.UnknownFields, DeprecatedUses: l.DeprecatedUses,

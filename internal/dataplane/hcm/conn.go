@@ -41,6 +41,7 @@ type Conn struct {
 
 	idle loop.Timer
 	age  *loop.Timer // max_connection_duration, then of Drain; nil without
+	part *parting    // nil unless the connection ends by and by
 }
 
 // NewConn serves a connection.
@@ -196,6 +197,9 @@ func (c *Conn) OnClose(why loop.Reason, err error) {
 	if c.age != nil {
 		c.age.Unlink()
 	}
+	if c.part != nil {
+		c.part.last.Unlink()
+	}
 	c.countClose(local, busy)
 	switch {
 	case c.isH1:
@@ -309,42 +313,6 @@ func (c *Conn) shut() {
 		c.h2.goAway()
 	}
 	c.d.Close(0)
-}
-
-// drainGrace is how long a draining connection of HTTP/1 without a request is
-// kept: one that is on its way is answered, and told that it is the last.
-const drainGrace = time.Second
-
-// Drain lets the connection end: HTTP/1 with the current response or the next,
-// or after a while without one; HTTP/2 by two GOAWAYs with drain_timeout between
-// them (LM-07).
-func (c *Conn) Drain() {
-	if c.draining || c.closed {
-		return
-	}
-	c.draining = true
-	switch {
-	case c.h2 != nil:
-		c.h2.drain()
-	case c.active == 0:
-		if c.age == nil {
-			c.age = &loop.Timer{}
-			c.age.Init(c.sv.W.Loop, c.onAge)
-		}
-		c.age.Set(min(drainGrace, c.cfg.DrainTimeout))
-	}
-}
-
-// Retire lets the connection end in its own time: HTTP/1 with the current
-// response or the next, HTTP/2 by two GOAWAYs (LM-07).
-func (c *Conn) Retire() {
-	if c.draining || c.closed {
-		return
-	}
-	c.draining = true
-	if c.h2 != nil {
-		c.h2.drain()
-	}
 }
 
 // lingering is how long a close waits for the client to have read all.

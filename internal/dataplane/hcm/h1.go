@@ -225,6 +225,7 @@ func (h *serverH1) fail(err error) {
 }
 
 func (h *serverH1) writeHead(s *Stream, m *header.Map, end bool) {
+	h.c.parts()
 	if h.c.draining || h.c.old || h.c.cfg.MaxRequests > 0 && h.c.requests >= h.c.cfg.MaxRequests {
 		h.last = true
 	}

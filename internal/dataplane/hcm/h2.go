@@ -323,6 +323,7 @@ func (h *serverH2) rapidReset(x *Stream) {
 }
 
 func (h *serverH2) writeHead(s *Stream, m *header.Map, end bool) {
+	h.c.parts()
 	if s.h2 != nil {
 		h.c.d.Writer()
 		s.h2.SendHeaders(m, end)

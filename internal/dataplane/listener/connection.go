@@ -168,12 +168,11 @@ func (c *Connection) openSession() {
 		return
 	}
 	c.session = c.chain.Terminal.Open(c.w, c)
-	switch {
-	case c.session == nil:
+	if c.session == nil {
 		c.drop()
-	case c.leaving():
-		c.retire()
+		return
 	}
+	c.retire()
 }
 
 // OnData implements loop.Handler.

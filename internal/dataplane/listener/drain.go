@@ -1,17 +1,42 @@
 package listener
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
+
+// Draining is how connections end in order that have a while for it: those of a
+// listener or a filter chain that is gone (--drain-time-s, --drain-strategy). It
+// never changes.
+type Draining struct {
+	// Since is when it began, on the clock of the loops, and Time how long it
+	// lasts.
+	Since, Time time.Duration
+	// Immediate is the strategy that ends each connection at the first occasion;
+	// the other does so by and by.
+	Immediate bool
+}
+
+// Over reports whether every occasion to end a connection is to be taken.
+func (d *Draining) Over(now time.Duration) bool { return d.Immediate || now-d.Since >= d.Time }
+
+// Ends reports whether a connection ends with the response that is sent now: of
+// the gradual strategy with a probability that grows from 0 to 1 in the time there
+// is (LM-07). random decides.
+func (d *Draining) Ends(now time.Duration, random uint64) bool {
+	return d.Over(now) || time.Duration(random%uint64(d.Time)) < now-d.Since //nolint:gosec // Time is positive, or it is over
+}
 
 // Retirer is a Session that can end in order, in its own time: with the last
 // thing that is under way, or when its client leaves.
-type Retirer interface{ Retire() }
+type Retirer interface{ Retire(d *Draining) }
 
 // Retire marks a listener of which another version took its place, or that was
 // removed: what its connections become from now on is to end in order.
-func (l *Listener) Retire() { l.retired.Store(true) }
+func (l *Listener) Retire(d *Draining) { l.retired.Store(d) }
 
 // Retire marks a filter chain that is in no listener any more.
-func (c *Chain) Retire() { c.retired.Store(true) }
+func (c *Chain) Retire(d *Draining) { c.retired.Store(d) }
 
 // Connections is the number of the chain's connections, over all workers. Safe for
 // concurrent use.
@@ -25,24 +50,28 @@ func (l *Listener) Connections() int64 { return l.opened.Load() }
 // limits count the connections of both.
 func (l *Listener) Inherit(from *Listener) { l.opened = from.opened }
 
-// leaving reports whether the connection is to end in order.
-func (c *Connection) leaving() bool {
-	return c.l.retired.Load() || c.chain != nil && c.chain.retired.Load()
+// leaving is how the connection is to end in order; nil if it is not to.
+func (c *Connection) leaving() *Draining {
+	if d := c.l.retired.Load(); d != nil || c.chain == nil {
+		return d
+	}
+	return c.chain.retired.Load()
 }
 
 // RetireConnections asks the connections of retired listeners and chains to end
 // in order. It is called on the worker.
 func (w *Worker) RetireConnections() {
 	for c := range w.conns {
-		if c.leaving() {
-			c.retire()
-		}
+		c.retire()
 	}
 }
 
+// retire asks the session to end in order, if it is to.
 func (c *Connection) retire() {
-	if r, ok := c.session.(Retirer); ok {
-		r.Retire()
+	if d := c.leaving(); d != nil {
+		if r, ok := c.session.(Retirer); ok {
+			r.Retire(d)
+		}
 	}
 }
 
@@ -61,7 +90,7 @@ func (w *Worker) Move(from, to *Listener) {
 // the worker.
 func (w *Worker) CloseRetired(chains []*Chain) {
 	for c := range w.conns {
-		if c.chain == nil && c.l.retired.Load() || slices.Contains(chains, c.chain) {
+		if c.chain == nil && c.l.retired.Load() != nil || slices.Contains(chains, c.chain) {
 			c.conn.Abort(false)
 		}
 	}

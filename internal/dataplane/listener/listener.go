@@ -42,7 +42,7 @@ type Listener struct {
 	// limit now (LM-19).
 	limit   func() (most uint64, ok bool)
 	opened  *atomic.Int64 // connections
-	retired atomic.Bool
+	retired atomic.Pointer[Draining]
 
 	Scope *stats.Scope
 	Stats Stats
@@ -77,7 +77,7 @@ type Chain struct {
 	Terminal Terminal
 
 	open    atomic.Int64 // connections
-	retired atomic.Bool
+	retired atomic.Pointer[Draining]
 }
 
 // ServerTLS is the TLS of a filter chain, which changes when its secrets do:

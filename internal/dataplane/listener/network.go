@@ -184,9 +184,7 @@ func (n *netChain) terminal(src *source) {
 			c.conn.Abort(false)
 			return
 		}
-		if c.leaving() {
-			c.retire()
-		}
+		c.retire()
 	}
 	if src.buf.Len() > 0 {
 		c.session.OnData(src.buf.Bytes())
