@@ -64,6 +64,9 @@ func (r *Resources) retireListener(l, after *listenerEntry) {
 		r.drainingChains += int64(len(g.chains))
 	}
 	r.post(func(w *running) {
+		if g.whole != nil {
+			w.w.Forget(l.Listener)
+		}
 		w.w.RetireConnections()
 		g.told.Add(1)
 	})

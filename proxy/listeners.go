@@ -44,12 +44,26 @@ func (p *Proxy) buildListeners() error {
 		if l.Name == "" {
 			l.Name = newUUID()
 		}
+		if err := p.duplicate(l); err != nil {
+			errs = append(errs, prefixed(at, err))
+			continue
+		}
 		l.at = p.epoch
 		s := p.res.addListenerSlot(l.Name)
 		s.static, s.active = true, l
 		p.res.attach(l)
 	}
 	return errors.Join(errs...)
+}
+
+// duplicate refuses a listener of the bootstrap with an address of another one.
+func (p *Proxy) duplicate(l *listenerEntry) error {
+	for _, s := range p.res.listenerSlots() {
+		if address, ok := l.Conflict(s.active.Listener); ok {
+			return fmt.Errorf("address: has duplicate address '%s' as existing listener '%s'", address, s.name)
+		}
+	}
+	return nil
 }
 
 // prefixed puts a path before each of several errors.

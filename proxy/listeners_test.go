@@ -196,11 +196,17 @@ func (s *source) wants(t *testing.T, want string) {
 
 const listenerStats = "/stats?filter=^listener_manager.(listener_(added|modified|removed|in_place_updated|create_failure)|total_listeners_(active|warming|draining)|total_filter_chains_draining)$"
 
+// drainingAtOnce is --drain-strategy immediate: a connection ends with the first
+// response after the change.
+func drainingAtOnce(f *proxyrun.Flags, o *proxy.Options) {
+	f.DrainImmediately, o.DrainImmediately = true, true
+}
+
 // Proves LM-01, LM-03, LM-04, LM-06 and LM-08: listeners come, are replaced
 // with their sockets, and go; those that are replaced or removed end their
 // connections in order; a bad one leaves the last good one.
 func TestListenersComeAndGo(t *testing.T) {
-	r := start(t, byHeader, newSource().by)
+	r := start(t, byHeader, newSource().by, drainingAtOnce)
 	res := r.Resources()
 	at := freeAddress(t)
 	must(t, res.SetListener(listenerAt("l", at, chainOf(manager(with(saying("r", "one"))))), "1"))
@@ -262,7 +268,7 @@ func TestListenersComeAndGo(t *testing.T) {
 // Proves LM-05: when only filter chains differ, connections of those that stay
 // are untouched, and the others end in order.
 func TestChainsChangeInPlace(t *testing.T) {
-	r := start(t, byHeader, newSource().by)
+	r := start(t, byHeader, newSource().by, drainingAtOnce)
 	res := r.Resources()
 	at := freeAddress(t)
 	a := func(text string) *listenerv3.FilterChain {

@@ -36,9 +36,12 @@ type Connection struct {
 	counted bool
 	done    bool
 	ended   bool
-	gone    bool   // OnClose was called
-	unread  bool   // see drop
-	got     uint64 // bytes for network filters
+	gone    bool // OnClose was called
+	unread  bool // see drop
+	// redirected says that Info.Local is where the client wanted to go, moved that
+	// no other listener is looked for any more.
+	redirected, moved bool
+	got               uint64 // bytes for network filters
 }
 
 // Accept takes a connection that a socket accepted.
@@ -63,11 +66,19 @@ func (l *Listener) Accept(w *Worker, s *Socket, conn *loop.Conn) {
 	}
 	c.Info.Local, c.Info.DirectLocal = local, local
 	w.conns[c] = struct{}{}
-	if len(l.Filters) > 0 {
+	c.look()
+}
+
+// look runs the listener's filters, if there are any, and then chooses a chain, or
+// hands the connection to another listener.
+func (c *Connection) look() {
+	c.restore()
+	switch {
+	case len(c.l.Filters) > 0:
 		c.begin()
-		return
+	case !c.handOff(nil):
+		c.choose("", nil)
 	}
-	c.choose("", nil)
 }
 
 // full reports whether n open connections are more than the runtime allows

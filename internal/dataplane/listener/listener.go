@@ -37,6 +37,9 @@ type Listener struct {
 	ContinueOnTimeout bool
 	// BufferLimit is per_connection_buffer_limit_bytes.
 	BufferLimit int
+	// UseOriginal is use_original_dst: connections that were redirected go to the
+	// listener of the address that was wanted, if there is one (LM-12).
+	UseOriginal bool
 	Logs        accesslog.Logs
 	// limit is how many connections may be open, over all workers, if there is a
 	// limit now (LM-19).
@@ -142,8 +145,9 @@ type Worker struct {
 	// User carries what terminals need (their servers of this worker).
 	User any
 
-	conns map[*Connection]struct{}
-	ports map[*Port]struct{}
+	conns  map[*Connection]struct{}
+	ports  map[*Port]struct{}
+	places map[filter.Address]place
 }
 
 // StopAccepting closes the worker's listening sockets.
@@ -155,7 +159,7 @@ func (w *Worker) StopAccepting() {
 
 // NewWorker makes the listeners' side of a worker.
 func NewWorker(ctx context.Context, w *worker.Worker) *Worker {
-	return &Worker{Worker: w, Context: ctx, conns: map[*Connection]struct{}{}, ports: map[*Port]struct{}{}}
+	return &Worker{Worker: w, Context: ctx, conns: map[*Connection]struct{}{}, ports: map[*Port]struct{}{}, places: map[filter.Address]place{}}
 }
 
 // Drainer is a Session that can end in order.

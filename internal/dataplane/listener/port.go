@@ -72,11 +72,11 @@ func (l *Listener) Share(with *Listener) {
 }
 
 // Conflict is an address of the listener that another one has: two listeners
-// cannot share one. Port 0 is as many as one wants.
+// cannot share one, bound or not. Port 0 is as many as one wants.
 func (l *Listener) Conflict(with *Listener) (address string, ok bool) {
 	for _, s := range l.Sockets {
 		for _, o := range with.Sockets {
-			if s.Bind && o.Bind && s.asked == o.asked && (s.asked.Pipe != "" || s.asked.IP.Port() != 0) {
+			if s.asked == o.asked && (s.asked.Pipe != "" || s.asked.IP.Port() != 0) {
 				return s.asked.String(), true
 			}
 		}
@@ -91,9 +91,10 @@ func (l *Listener) SameReuse(with *Listener) bool {
 	return (a == nil || a.GetValue()) == (b == nil || b.GetValue())
 }
 
-// Start makes a worker accept the listener's connections, and those of its
-// ports that another version of it had. It is called on the worker.
+// Start makes a worker accept the listener's connections, those of its ports
+// that another version of it had, and those that other listeners hand off to it. It is called on the worker.
 func (l *Listener) Start(w *Worker) error {
+	w.claim(l)
 	for _, s := range l.Sockets {
 		if s.port == nil {
 			continue

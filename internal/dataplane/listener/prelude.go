@@ -91,6 +91,9 @@ func (c *Connection) finishPrelude() {
 	c.pre, c.unread = nil, len(p.peeked) > 0
 	c.stopTimer()
 	c.w.Stats.GaugeAdd(c.l.Stats.PreCxActive, -1)
+	if c.handOff(p.peeked) {
+		return
+	}
 	c.choose(p.acc.TransportProtocol, p.acc.ApplicationProtocols)
 	c.unread = false
 	if len(p.peeked) > 0 && !c.conn.Closed() {

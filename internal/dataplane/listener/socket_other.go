@@ -14,7 +14,7 @@ import (
 // Bind leaves binding to Start where sockets have no descriptors.
 func (l *Listener) Bind(workers int) error {
 	for _, s := range l.Sockets {
-		if s.port == nil {
+		if s.Bind && s.port == nil {
 			s.use(&Port{Address: s.asked, turns: make([]turn, workers)})
 		}
 	}
