@@ -25,7 +25,7 @@ type options struct {
 	quick, list         bool
 	only, proxies       string
 	rawFile, from, bin  string
-	xebec               string
+	xebec, before       string
 	rounds              int
 	seconds             float64
 	proxyCore, loadCore int
@@ -42,6 +42,7 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.from, "from", "", "measure nothing: make the tables of such a `file`")
 	fs.StringVar(&o.bin, "bin", "bin", "`directory` for the programs")
 	fs.StringVar(&o.xebec, "xebec", "", "`program` to measure as Xebec (default: built from this repository)")
+	fs.StringVar(&o.before, "before", "", "another build of Xebec, a `program`, to compare with; many short rounds tell most: -proxies xebec -rounds 20 -seconds 0.5")
 	fs.IntVar(&o.rounds, "rounds", 5, "`number` of rounds")
 	fs.Float64Var(&o.seconds, "seconds", 3, "`seconds` of each measurement")
 	fs.IntVar(&o.proxyCore, "proxy-core", 1, "`core` of the proxies")
@@ -83,6 +84,7 @@ func (o *options) run(ctx context.Context, out, progress io.Writer) error {
 	lines, err := o.lines(ctx, chosen, compared, progress)
 	if len(lines) > 0 {
 		writeTable(out, chosen, lines)
+		writeBefore(out, chosen, lines)
 		writeComparisons(out, compared, lines)
 		writeChanges(out, lines)
 	}

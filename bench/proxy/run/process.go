@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -164,16 +165,30 @@ func raiseOpenFiles() error {
 	return nil
 }
 
+// Ports that are looked for lie below those that the system gives to the
+// clients' sockets (ip_local_port_range, 32768 and above unless set otherwise):
+// of these, one of thousands of connections could take a port before its
+// listener is there.
+const (
+	firstPort = 10_000
+	lastPort  = 32_767
+	portTries = 1000
+)
+
 // freeAddresses finds loopback addresses that nobody listens on.
 func freeAddresses(n int) ([]netip.AddrPort, error) {
 	var out []netip.AddrPort
-	for range n {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
+	for range portTries {
+		if len(out) == n {
+			return out, nil
+		}
+		a := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(firstPort+rand.IntN(lastPort-firstPort+1)))
+		l, err := net.Listen("tcp4", a.String())
 		if err != nil {
-			return nil, fmt.Errorf("looking for a free port: %w", err)
+			continue
 		}
 		defer func() { _ = l.Close() }() // all are held until all are found
-		out = append(out, l.Addr().(*net.TCPAddr).AddrPort())
+		out = append(out, a)
 	}
-	return out, nil
+	return nil, fmt.Errorf("no %d free ports between %d and %d", n, firstPort, lastPort)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // The proxies that are compared, Xebec last as in the tables.
@@ -15,6 +16,8 @@ const (
 	haproxy = "haproxy"
 	envoy   = "envoy"
 	xebec   = "xebec"
+	// before is another build of Xebec, which -before names.
+	before = "before"
 )
 
 // repository is where Xebec's own module is, seen from this one.
@@ -72,6 +75,13 @@ func (o *options) find(ctx context.Context) (found []program, wrk string, missin
 	if why != "" {
 		missing = append(missing, why)
 	}
+	if o.before != "" {
+		earlier, err := o.earlier()
+		if err != nil {
+			return nil, "", nil, err
+		}
+		found = append(found, earlier)
+	}
 	if len(found) == 0 {
 		return nil, "", missing, errors.New("there is no proxy to measure")
 	}
@@ -107,6 +117,21 @@ func findEnvoy(variable string) (path, why string) {
 		return "", fmt.Sprintf("envoy is not where $ENVOY says, %s", variable)
 	}
 	return "", "envoy is not in PATH (bash e2e/setup.sh fetches it, or set $ENVOY)"
+}
+
+// earlier is Xebec as another build made it, to be measured as a proxy of its own.
+func (o *options) earlier() (program, error) {
+	all := programs()
+	p := all[slices.IndexFunc(all, func(p program) bool { return p.name == xebec })]
+	p.name = before
+	path, err := exec.LookPath(o.before)
+	if err == nil {
+		p.path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return p, fmt.Errorf("-before: %w", err)
+	}
+	return p, nil
 }
 
 // findXebec takes what -xebec names, else builds it from this repository.

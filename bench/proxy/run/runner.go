@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/xebec-proxy/xebec/bench/proxy/raw"
@@ -63,7 +64,11 @@ func (r *runner) turns(chosen []suite, compared []comparison) []turn {
 			if s.tool == byWrk && r.wrk == "" || s.tool == byIdle && round > idleRounds {
 				continue
 			}
-			for _, p := range r.found {
+			found := slices.Clone(r.found)
+			if round%2 == 0 {
+				slices.Reverse(found) // nobody is always first
+			}
+			for _, p := range found {
 				all = append(all, turn{s.name, p.name, p, setup{name: "plain", workers: 1}, s, round})
 			}
 		}

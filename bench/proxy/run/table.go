@@ -34,6 +34,11 @@ func (r results) median(suite, proxy, value string) float64 {
 // ratio is the median over the rounds of one proxy's value divided by that of
 // another in the same round, so that what changes from round to round cancels.
 func (r results) ratio(suite, proxy, peer, value string) float64 {
+	return median(r.ratios(suite, proxy, peer, value))
+}
+
+// ratios are those of each round, in no order.
+func (r results) ratios(suite, proxy, peer, value string) []float64 {
 	of := func(who string, round int) float64 {
 		for _, l := range r {
 			if x, ok := l.Values[value]; ok && l.Suite == suite && l.Proxy == who && l.Round == round {
@@ -51,7 +56,7 @@ func (r results) ratio(suite, proxy, peer, value string) float64 {
 			v = append(v, q)
 		}
 	}
-	return median(v)
+	return v
 }
 
 // rounds is how many rounds a suite has had.

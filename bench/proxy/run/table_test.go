@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"math"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -111,5 +112,38 @@ func TestNumbers(t *testing.T) {
 		if got := number(v); got != want {
 			t.Errorf("%g: %s, want %s", v, got, want)
 		}
+	}
+}
+
+func TestBuildsAreComparedRoundByRound(t *testing.T) {
+	chosen := []suite{{name: "s", rows: []row{{title: "row", value: perCore, unit: "1/s"}}}}
+	var lines []raw.Line
+	for i, ratio := range []float64{1, 1.1, 1.2, 1.3, 1.4} {
+		v := float64(1000 * (i + 1))
+		lines = append(lines, line("s", i, before, perCore, v), line("s", i, xebec, perCore, v*ratio))
+	}
+	var out bytes.Buffer
+	writeBefore(&out, chosen, lines)
+	if want := "| row | 1/s | 3000 | 3600 | 1.200 | 1.100 | 1.300 | 5 |\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out.String())
+	}
+	out.Reset()
+	writeBefore(&out, chosen, lines[1:2])
+	if out.Len() > 0 {
+		t.Errorf("without another build: %s", out.String())
+	}
+}
+
+func TestFreePortsAreNobodysClients(t *testing.T) {
+	free, err := freeAddresses(20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[netip.AddrPort]bool{}
+	for _, a := range free {
+		if a.Port() < firstPort || a.Port() > lastPort || seen[a] {
+			t.Errorf("%v of %v", a, free)
+		}
+		seen[a] = true
 	}
 }
