@@ -22,21 +22,21 @@ type Conn struct {
 
 	h1       *serverH1 // nil while there is nothing to remember
 	h2       *serverH2
-	isH1     bool
 	first    *Stream // streams, newest first
 	active   int
 	requests uint64
 	start    time.Duration
 	rx, tx   uint64
+	isH1     bool
+	spoken   filter.Protocol
 	draining bool
 	old      bool // the next response of HTTP/1 is the last
 	closed   bool
-	local    bool // this side closes
-	gone     bool // the client has ended its side
-	busy     bool // streams were ended for the connection's end
-	over     bool // the client does not keep up
-	prefix   []byte
-	spoken   filter.Protocol
+	local    bool        // this side closes
+	gone     bool        // the client has ended its side
+	busy     bool        // streams were ended for the connection's end
+	over     bool        // the client does not keep up
+	prefix   *[]byte     // what has come while nothing says which protocol it is
 	agent    *agentStats // nil for most clients
 
 	idle loop.Timer
@@ -114,15 +114,16 @@ func (c *Conn) choose(data []byte) {
 		c.codec1().feed(data)
 		return
 	}
-	if len(c.prefix) > 0 {
-		data = append(c.prefix, data...)
+	if c.prefix != nil {
+		data = append(*c.prefix, data...)
 	}
 	n := min(len(data), len(preface))
 	switch {
 	case !bytes.Equal(data[:n], []byte(preface[:n])):
 		c.openH1()
 	case n < len(preface):
-		c.prefix = append(c.prefix[:0:0], data...)
+		kept := bytes.Clone(data)
+		c.prefix = &kept
 		return
 	default:
 		c.openH2()

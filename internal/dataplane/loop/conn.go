@@ -70,35 +70,37 @@ const (
 
 // Conn is one connection of a loop. Confined to the loop.
 type Conn struct {
-	loop  *Loop
-	h     Handler
-	sock  socket
-	state connState
+	loop *Loop
+	h    Handler
+	sock socket
 
-	out   []byte // what waits to be sent, before the transport
-	dirty bool
-	// blocked: the system took less than it was given.
-	blocked   bool
-	blockedAt int // in the loop's list
-	overHigh  bool
+	out       []byte // what waits to be sent, before the transport
 	high      int
-	paused    int
-	ended     bool // the peer sends no more
-	eof       bool // nor does its socket
-	finAfter  bool // end the sending direction once all is sent
-	finSent   bool
-	closing   bool // close once all is sent
 	delay     time.Duration
 	patience  time.Duration // see SetFlushTimeout
-	reading   bool          // what was last asked of the system
-	writing   bool
 	transport Transport
 	later     int    // output of the transport that waits for company
-	noticed   bool   // the transport has said that this side ends
 	timer     *Timer // connect timeout, then flush timeout and delayed close; nil without
 
 	sent, received uint64
 	remote         filter.Address
+
+	// What is small stands together: there may be many idle connections.
+	blockedAt int32 // in the loop's list
+	paused    int32
+	state     connState
+	dirty     bool
+	// blocked: the system took less than it was given.
+	blocked  bool
+	overHigh bool
+	ended    bool // the peer sends no more
+	eof      bool // nor does its socket
+	finAfter bool // end the sending direction once all is sent
+	finSent  bool
+	closing  bool // close once all is sent
+	reading  bool // what was last asked of the system
+	writing  bool
+	noticed  bool // the transport has said that this side ends
 }
 
 // DefaultHigh is the high watermark of a connection's output

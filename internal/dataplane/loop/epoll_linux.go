@@ -139,14 +139,16 @@ const listenerGen = -1
 type fdSocket struct {
 	poll *epoll
 	conn *Conn
-	fd   int
+	file int32 // its descriptor; see fd
 	gen  int32
 	mask uint32
 }
 
+func (s *fdSocket) fd() int { return int(s.file) }
+
 func (p *epoll) add(c *Conn, fd int, mask uint32) error {
 	p.gen = (p.gen + 1) & 0x7fffffff
-	s := &fdSocket{poll: p, conn: c, fd: fd, gen: p.gen, mask: mask}
+	s := &fdSocket{poll: p, conn: c, file: int32(fd), gen: p.gen, mask: mask}
 	c.sock = s
 	for fd >= len(p.socks) {
 		p.socks = append(p.socks, make([]*fdSocket, max(64, len(p.socks)))...)
@@ -171,8 +173,8 @@ func (s *fdSocket) want(read, write bool) {
 		return
 	}
 	s.mask = mask
-	ev := syscall.EpollEvent{Events: mask, Fd: int32(s.fd), Pad: s.gen}
-	_ = syscall.EpollCtl(s.poll.fd, syscall.EPOLL_CTL_MOD, s.fd, &ev)
+	ev := syscall.EpollEvent{Events: mask, Fd: s.file, Pad: s.gen}
+	_ = syscall.EpollCtl(s.poll.fd, syscall.EPOLL_CTL_MOD, s.fd(), &ev)
 }
 
 func (s *fdSocket) handle(events uint32) {
@@ -199,7 +201,7 @@ func (s *fdSocket) handle(events uint32) {
 func (s *fdSocket) receive() {
 	c := s.conn
 	b := c.loop.scratch
-	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd()), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
 	switch {
 	case e == syscall.EAGAIN || e == syscall.EINTR:
 	case e != 0:
@@ -214,7 +216,7 @@ func (s *fdSocket) receive() {
 
 func (s *fdSocket) finishConnect() {
 	c := s.conn
-	code, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	code, err := unix.GetsockoptInt(s.fd(), unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && code != 0 {
 		err = syscall.Errno(code)
 	}
@@ -232,7 +234,7 @@ func (s *fdSocket) send(a, b []byte) (int, error) {
 		if len(a) == 0 {
 			return 0, nil
 		}
-		n, _, e = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&a[0])), uintptr(len(a)), syscall.MSG_NOSIGNAL, 0, 0)
+		n, _, e = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd()), uintptr(unsafe.Pointer(&a[0])), uintptr(len(a)), syscall.MSG_NOSIGNAL, 0, 0)
 	} else {
 		var iov [2]syscall.Iovec
 		k := 0
@@ -244,7 +246,7 @@ func (s *fdSocket) send(a, b []byte) (int, error) {
 		iov[k].Base = &b[0]
 		iov[k].SetLen(len(b))
 		msg := syscall.Msghdr{Iov: &iov[0], Iovlen: uint64(k + 1)}
-		n, _, e = syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msg)), syscall.MSG_NOSIGNAL)
+		n, _, e = syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd()), uintptr(unsafe.Pointer(&msg)), syscall.MSG_NOSIGNAL)
 	}
 	return sendResult(int(n), e)
 }
@@ -260,20 +262,20 @@ func sendResult(n int, e syscall.Errno) (int, error) {
 	return 0, os.NewSyscallError("send", e)
 }
 
-func (s *fdSocket) closeWrite() { _ = unix.Shutdown(s.fd, unix.SHUT_WR) }
+func (s *fdSocket) closeWrite() { _ = unix.Shutdown(s.fd(), unix.SHUT_WR) }
 
 func (s *fdSocket) close(abort bool) {
 	if abort {
-		_ = unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+		_ = unix.SetsockoptLinger(s.fd(), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	}
-	s.poll.socks[s.fd] = nil
-	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(s.fd), 0, 0)
+	s.poll.socks[s.fd()] = nil
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(s.fd()), 0, 0)
 }
 
 func (s *fdSocket) adopt(c *Conn) { s.conn = c }
 
 func (s *fdSocket) localAddr() filter.Address {
-	sa, err := unix.Getsockname(s.fd)
+	sa, err := unix.Getsockname(s.fd())
 	if err != nil {
 		return filter.Address{}
 	}

@@ -86,7 +86,7 @@ func (ln *Listener) Close() {
 // Descriptor is the connection's socket, or -1 where there is none.
 func (c *Conn) Descriptor() int {
 	if s, ok := c.sock.(*fdSocket); ok {
-		return s.fd
+		return s.fd()
 	}
 	return -1
 }

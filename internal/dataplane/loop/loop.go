@@ -145,7 +145,7 @@ type slow struct {
 // noteBlocked keeps the list of what is blocked.
 func (l *Loop) noteBlocked(c *Conn) {
 	if c.blocked {
-		c.blockedAt = len(l.slow)
+		c.blockedAt = int32(len(l.slow)) //nolint:gosec // as many as there are descriptors
 		l.slow = append(l.slow, slow{conn: c})
 		return
 	}

@@ -58,7 +58,7 @@ func (s *sendRing) send(out []outgoing) {
 			s.submit(out)
 		}
 		sock, _ := o.conn.sock.(*fdSocket)
-		s.put(sock.fd, o.data, i)
+		s.put(sock.fd(), o.data, i)
 		o.err = errNotSent
 	}
 	s.submit(out)

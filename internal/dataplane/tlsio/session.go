@@ -97,6 +97,7 @@ func (s *Session) Start(ctx context.Context, post func(func()) bool, onOutput fu
 	x.notify = func() { post(deliver) }
 	stop := context.AfterFunc(ctx, func() { x.abort(context.Cause(ctx)) })
 	go func() {
+		growStack(0)
 		result := s.shake()
 		stop()
 		post(func() {
