@@ -32,6 +32,9 @@ type Options struct {
 	// Rate is how many requests a second begin, at random times, whether or not
 	// others have ended; 0 begins each when another ends.
 	Rate float64
+	// Sleep makes the loop sleep until a request is due, which takes the system a
+	// little longer than to spin: for a core that others need too.
+	Sleep bool
 	// RequestBody and ResponseBody are the bodies' bytes, with gRPC those of the
 	// message in it.
 	RequestBody, ResponseBody int
@@ -156,7 +159,7 @@ func (l *Load) Serve(ctx context.Context) error {
 // Run drives load for a time. What it returns is of this time alone.
 func (l *Load) Run(d time.Duration) (*Result, error) {
 	l.requests, l.wrong, l.bytes, l.latency = 0, 0, 0, Histogram{}
-	var before func(int64)
+	var before func(int64) int64
 	begin := l.loop.now()
 	if l.options.Rate > 0 {
 		before = l.begin
@@ -192,8 +195,8 @@ func (l *Load) next(now int64) (due int64, ok bool) {
 	return due, true
 }
 
-// begin begins the requests that have become due.
-func (l *Load) begin(now int64) {
+// begin begins the requests that have become due. It says when to look again.
+func (l *Load) begin(now int64) int64 {
 	for l.nextDue <= float64(now) {
 		due := int64(l.nextDue)
 		l.nextDue += l.random.ExpFloat64() * 1e9 / l.options.Rate
@@ -201,6 +204,10 @@ func (l *Load) begin(now int64) {
 			l.waiting = append(l.waiting, due)
 		}
 	}
+	if l.options.Sleep {
+		return int64(l.nextDue)
+	}
+	return now
 }
 
 // begin1 takes the connection that has been idle longest, so that all are used.

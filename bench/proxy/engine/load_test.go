@@ -61,6 +61,7 @@ func TestClientsAndUpstreamUnderstandEachOther(t *testing.T) {
 		"h2":              h2,
 		"h2 POST":         with(h2, func(o *Options) { o.RequestBody = 40_000 }),
 		"h2 no body":      with(h2, func(o *Options) { o.ResponseBody = 0 }),
+		"h1 sleeping":     {Connections: 4, ResponseBody: 1024, Rate: 2000, Sleep: true},
 		"h2 rate":         with(h2, func(o *Options) { o.Rate = 2000 }),
 		"h2 large":        with(h2, func(o *Options) { o.ResponseBody = 500_000 }),
 		"grpc":            rpc,

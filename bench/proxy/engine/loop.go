@@ -14,8 +14,8 @@ const (
 	writable = unix.EPOLLOUT
 
 	readBuffer = 256 << 10
-	// pollMS bounds a wait, so that the end of a run is noticed.
-	pollMS = 10
+	// pollTime bounds a wait, so that the end of a run is noticed.
+	pollTime = 10 * time.Millisecond
 )
 
 // handler is what a descriptor's events are for.
@@ -87,26 +87,26 @@ func (l *Loop) close(fd int) {
 }
 
 // run handles events until a time, or until something fails. before, if there
-// is one, is called ahead of every wait, which is then none at all.
-func (l *Loop) run(until int64, before func(now int64)) error {
+// is one, is called ahead of every wait, and says when it must be called again.
+func (l *Loop) run(until int64, before func(now int64) int64) error {
 	var events [512]unix.EpollEvent
-	wait := pollMS
-	if before != nil {
-		wait = 0
-	}
+	wait := unix.NsecToTimespec(int64(pollTime))
 	for l.err == nil {
 		now := l.now()
 		if now >= until {
 			return nil
 		}
 		if before != nil {
-			before(now)
+			wait = unix.NsecToTimespec(max(0, min(before(now)-now, int64(pollTime))))
 		}
 		// A raw call: this thread has nobody to hand its processor to.
-		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll),
-			uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(wait), 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(l.epoll),
+			uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(unsafe.Pointer(&wait)), 0, 0)
+		if errno == unix.EINTR {
+			continue
+		}
 		if errno != 0 {
-			continue // interrupted
+			return fmt.Errorf("epoll_pwait2: %w", errno)
 		}
 		for _, ev := range events[:int(n)] {
 			if h := l.handlers[ev.Fd]; h != nil {

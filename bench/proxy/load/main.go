@@ -74,6 +74,7 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.Connections, "connections", 64, "`number` of connections")
 	fs.IntVar(&o.Streams, "streams", 32, "`number` of requests at once on a connection (h2, grpc)")
 	fs.Float64Var(&o.Rate, "rate", 0, "begin so many `requests` a second at random times; 0: each when another ends")
+	fs.BoolVar(&o.Sleep, "sleep", false, "with a rate: sleep until a request is due, instead of keeping the core busy")
 	fs.IntVar(&o.RequestBody, "request-body", 0, "`bytes` of a request's body, of the message with grpc")
 	fs.IntVar(&o.ResponseBody, "response-body", 1024, "`bytes` of a response's body, of the message with grpc")
 	fs.DurationVar(&o.warm, "warm", 300*time.Millisecond, "`time` before the measurement")

@@ -62,8 +62,8 @@ func livePrograms(found []program) (out []program, server string) {
 	return out, server
 }
 
-// launchLive starts `xebec serve` on the load's core and a proxy that follows it
-// by delta ADS.
+// launchLive starts `xebec serve` in the background of the load's core and a proxy
+// that follows it by delta ADS.
 func (m *machine) launchLive(ctx context.Context, p program, server string) (*live, error) {
 	free, err := freeAddresses(liveTables + 3)
 	if err != nil {
@@ -84,8 +84,11 @@ func (m *machine) launchLive(ctx context.Context, p program, server string) (*li
 		}
 	}
 	xds, status := free[liveTables+1], free[liveTables+2]
-	if l.server, err = start("xebec serve", []int{m.loadCore}, server, "serve", "--dir", l.resources,
-		"--xds-address", xds.String(), "--admin-address", status.String(), "--log-level", "error"); err != nil {
+	if err := inBackground([]int{m.loadCore}, func() error {
+		l.server, err = start("xebec serve", []int{m.loadCore}, server, "serve", "--dir", l.resources,
+			"--xds-address", xds.String(), "--admin-address", status.String(), "--log-level", "error")
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	config := filepath.Join(l.temp, "bootstrap.yaml")
@@ -197,6 +200,9 @@ func (r *runner) changes(ctx context.Context) error {
 		fmt.Fprintln(r.progress, "# missing:", changing, "needs xebec, whose management server it uses")
 		return nil
 	}
+	if err := moveTo([]int{r.loadCore}); err != nil {
+		return err
+	}
 	var running []*live
 	defer func() {
 		http.DefaultClient.CloseIdleConnections()
@@ -251,9 +257,14 @@ func (r *runner) takeLive(ctx context.Context, l *live, moving bool) (raw.Values
 	)
 	begun := time.Now()
 	if moving {
-		work.Go(func() { made, bad = l.keepChanging(changer) })
+		work.Go(func() {
+			bad = inBackground([]int{r.loadCore}, func() (err error) {
+				made, err = l.keepChanging(changer)
+				return err
+			})
+		})
 	}
-	drive := suite{listen: overH1, args: []string{"-rate", fmt.Sprint(liveRate), "-connections", "64"}}
+	drive := suite{listen: overH1, args: []string{"-rate", fmt.Sprint(liveRate), "-sleep", "-connections", "64"}}
 	v, err := r.byEngine(ctx, drive, l.instance, pids)
 	took := time.Since(begun)
 	cancel()

@@ -181,14 +181,7 @@ func TestProcessesEndAndSayWhy(t *testing.T) {
 	if err != nil {
 		t.Skip("no sleep")
 	}
-	cores, err := usableCores()
-	if err != nil {
-		t.Fatal(err)
-	}
-	core := 0
-	for !cores.IsSet(core) {
-		core++
-	}
+	core := firstCore(t)
 	p, err := start("sleeper", []int{core}, sleep, "600")
 	if err != nil {
 		t.Fatal(err)
