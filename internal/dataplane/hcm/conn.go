@@ -23,10 +23,10 @@ type Conn struct {
 	h1       *serverH1 // nil while there is nothing to remember
 	h2       *serverH2
 	first    *Stream // streams, newest first
-	active   int
 	requests uint64
 	start    time.Duration
 	rx, tx   uint64
+	active   int32 // streams
 	isH1     bool
 	spoken   filter.Protocol
 	draining bool
