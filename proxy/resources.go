@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -395,7 +394,7 @@ func (t *teller) flush() {
 	t.working = true
 	for len(t.queue) > 0 {
 		next := t.queue[0]
-		t.queue = slices.Delete(t.queue, 0, 1)
+		t.queue[0], t.queue = told{}, t.queue[1:] // not moved: there may be one for each of thousands of scopes
 		t.mu.Unlock()
 		if next.want {
 			t.to.Want(next.typ, next.name, next.source)
@@ -404,5 +403,5 @@ func (t *teller) flush() {
 		}
 		t.mu.Lock()
 	}
-	t.working = false
+	t.working, t.queue = false, nil
 }

@@ -113,6 +113,34 @@ func TestScopesComeAndChange(t *testing.T) {
 	}
 }
 
+// Partly proves RT-11: scopes that wait for the same routes get them together, and
+// one that is to have others by then does not get them at all.
+func TestScopesWaitForTheirRoutes(t *testing.T) {
+	s := newSource()
+	r := begin(t, scopedDiscovered, s.by)
+	res := r.Resources()
+	must(t, res.SetScopedRoutes(nil, scopeList{scopeOf("one", "a", "r", nil), scopeOf("two", "b", "r", nil), scopeOf("three", "c", "r", nil)}, nil, "1"))
+	must(t, res.SetRoutes(nil, saying("r", "first"), "1"))
+	<-r.Ready()
+	must(t, res.SetScopedRoutes(nil, scopeList{scopeOf("one", "a", "later", nil), scopeOf("two", "b", "later", nil), scopeOf("three", "c", "later", nil)}, nil, "2"))
+	must(t, res.SetScopedRoutes(nil, scopeList{scopeOf("three", "c", "last", nil)}, nil, "3"))
+	for _, tenant := range []string{"a", "b", "c"} {
+		r.expect(t, tenant, "200 first")
+	}
+	must(t, res.SetRoutes(nil, saying("r", "first again"), "2"))
+	r.expect(t, "a", "200 first again")
+	must(t, res.SetRoutes(nil, saying("later", "second"), "1"))
+	r.expect(t, "a", "200 second")
+	r.expect(t, "b", "200 second")
+	r.expect(t, "c", "200 first again")
+	must(t, res.SetRoutes(nil, saying("last", "third"), "1"))
+	r.expect(t, "c", "200 third")
+	want := "[+ScopedRouteConfiguration * +RouteConfiguration r +RouteConfiguration later +RouteConfiguration last -RouteConfiguration r]"
+	if got := fmt.Sprint(s.told()); got != want {
+		t.Errorf("asked for %s, want %s", got, want)
+	}
+}
+
 // Partly proves RT-11: of an update with something wrong nothing is taken, and
 // the error is Envoy's.
 func TestScopesAreRefusedAsAWhole(t *testing.T) {

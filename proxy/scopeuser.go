@@ -23,13 +23,11 @@ type scopeUser struct {
 	scopes []*route.Scopes
 	routes map[string]*scopeRoutes // by the name of the route configuration
 	keys   map[string]*scopePlace
-	// waiting are those of keys that something else is to take the place of.
-	waiting map[string]*scopePlace
-	stats   scopeStats
-	text    *stats.Text
-	state   *scopeState // nil until it is attached
-	loaded  int64       // scopes that have got their routes on demand
-	ready   bool        // the first scopes and their routes have come
+	stats  scopeStats
+	text   *stats.Text
+	state  *scopeState // nil until it is attached
+	loaded int64       // scopes that have got their routes on demand
+	ready  bool        // the first scopes and their routes have come
 	wait
 }
 
@@ -55,6 +53,9 @@ type scopeStats struct {
 type scopeRoutes struct {
 	*routeUser
 	uses int
+	// waiting are the places, by key, whose next target has these routes, for which
+	// something else stays in force. What the coming of routes costs follows from it.
+	waiting map[string]*scopePlace
 }
 
 // scopePlace is what a key leads to.
@@ -63,6 +64,15 @@ type scopePlace struct {
 	next *scopeTarget // what takes its place when its routes are there, or nil
 	// askers wait for next, in the place of a scope without routes.
 	askers []asker
+}
+
+// follow replaces what is to come.
+func (p *scopePlace) follow(u *scopeUser, r *Resources, key string, t *scopeTarget) {
+	if old := p.next; old != nil && old.routes != nil {
+		delete(old.routes.waiting, key)
+		u.release(r, old)
+	}
+	p.next = t
 }
 
 // scopeTarget is where a scope has its routes.
@@ -92,7 +102,7 @@ func (t *scopeTarget) on(worker int) *route.Scope {
 func (d *chainDeps) discoverScopes(s *hcm.Scoped) func(int) *route.Scopes {
 	u := &scopeUser{
 		Scoped: s, source: s.Config.GetScopedRds().GetScopedRdsConfigSource(),
-		routes: map[string]*scopeRoutes{}, keys: map[string]*scopePlace{}, waiting: map[string]*scopePlace{},
+		routes: map[string]*scopeRoutes{}, keys: map[string]*scopePlace{},
 	}
 	for range d.workers {
 		u.scopes = append(u.scopes, s.NewScopes())
@@ -139,24 +149,23 @@ func (u *scopeUser) change(r *Resources, c *scopeChange, tables []*route.Table) 
 	var askers []asker
 	for _, key := range c.left {
 		if p := u.keys[key]; p != nil {
-			askers = append(askers, u.clear(r, p)...)
+			askers = append(askers, u.clear(r, key, p)...)
 			delete(u.keys, key)
-			delete(u.waiting, key)
 			moves[key] = nil
 		}
 	}
+	places := make(map[string]*scopePlace, len(wanted))
 	for key, t := range wanted {
 		p := u.keys[key]
 		if p == nil {
 			p = &scopePlace{}
 			u.keys[key] = p
 		}
-		u.release(r, p.next)
-		p.next = t
-		u.waiting[key] = p
+		p.follow(u, r, key, t)
+		places[key] = p
 	}
 	u.end()
-	u.advance(r, moves)
+	u.advance(r, places, moves)
 	r.answerAll(askers)
 }
 
@@ -172,15 +181,18 @@ func (u *scopeUser) lead(r *Resources, t *scopeTarget, e *scopeEntry) {
 	}
 }
 
-// advance puts those targets in force whose routes are there, or that have
-// nothing to replace.
-func (u *scopeUser) advance(r *Resources, moves map[string]*scopeTarget) {
+// advance puts the next targets of places, which are by key, in force if their
+// routes are there or they have nothing to replace; the others wait for theirs.
+func (u *scopeUser) advance(r *Resources, places map[string]*scopePlace, moves map[string]*scopeTarget) {
 	var askers []asker
-	for key, p := range u.waiting {
+	for key, p := range places {
 		if p.now != nil && !p.next.settled() {
+			p.next.routes.waiting[key] = p
 			continue
 		}
-		delete(u.waiting, key)
+		if p.next.routes != nil {
+			delete(p.next.routes.waiting, key)
+		}
 		u.release(r, p.now)
 		p.now, p.next = p.next, nil
 		if p.now.lazy != "" && p.now.routes != nil {
@@ -225,10 +237,10 @@ func (u *scopeUser) put(r *Resources, moves map[string]*scopeTarget) {
 func (u *scopeUser) useRoutes(r *Resources, name string) *scopeRoutes {
 	s := u.routes[name]
 	if s == nil {
-		x := &routeUser{name: name, source: u.Config.GetRdsConfigSource(), build: u.Discovered, prefix: u.Scope, tables: make([]*route.Table, len(u.scopes))}
+		x := &routeUser{name: name, source: u.Config.GetRdsConfigSource(), build: u.Discovered(), prefix: u.Scope, tables: make([]*route.Table, len(u.scopes))}
 		u.Scope.Scope("rds." + name).Fill(&x.stats)
-		x.settled = func() { u.advance(r, map[string]*scopeTarget{}) }
-		s = &scopeRoutes{routeUser: x}
+		s = &scopeRoutes{routeUser: x, waiting: map[string]*scopePlace{}}
+		x.settled = func() { u.advance(r, s.waiting, map[string]*scopeTarget{}) }
 		u.routes[name] = s
 		r.attachRoutes(x)
 		if r.ctx != nil {
@@ -254,11 +266,11 @@ func (u *scopeUser) release(r *Resources, t *scopeTarget) {
 }
 
 // clear gives up a place. Those who wait for it are to go on without.
-func (u *scopeUser) clear(r *Resources, p *scopePlace) []asker {
+func (u *scopeUser) clear(r *Resources, key string, p *scopePlace) []asker {
 	u.release(r, p.now)
-	u.release(r, p.next)
+	p.follow(u, r, key, nil)
 	askers := p.askers
-	p.now, p.next, p.askers = nil, nil, nil
+	p.now, p.askers = nil, nil
 	return askers
 }
 
@@ -277,10 +289,9 @@ func (r *Resources) askScope(w asker) {
 		return
 	case p.next == nil:
 		p.next = &scopeTarget{name: p.now.name, lazy: p.now.lazy, routes: u.useRoutes(r, p.now.lazy)}
-		u.waiting[w.key.Name] = p
 	}
 	p.askers = append(p.askers, w)
-	u.advance(r, map[string]*scopeTarget{})
+	u.advance(r, map[string]*scopePlace{w.key.Name: p}, map[string]*scopeTarget{})
 }
 
 // scopeOf is the place of a scope that workers ask for; nil if there is none.
@@ -304,11 +315,10 @@ func (r *Resources) leaveScope(w asker) {
 
 // leave gives up everything.
 func (u *scopeUser) leave(r *Resources) {
-	for _, p := range u.keys {
-		r.answerAll(u.clear(r, p))
+	for key, p := range u.keys {
+		r.answerAll(u.clear(r, key, p))
 	}
 	clear(u.keys)
-	clear(u.waiting)
 }
 
 // warm reports whether the first scopes and their routes have come. Those that

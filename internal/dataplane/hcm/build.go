@@ -319,7 +319,5 @@ func (b *builder) discovered(env *route.Env) {
 	}
 	b.fail("", b.env.CheckSource("rds.config_source", rds.GetConfigSource(), xds.RouteType))
 	prefix := b.env.Stats.Scope("http." + b.cfg.GetStatPrefix())
-	b.out.Routes = b.env.Discover(rds, prefix, rebuilding(func(before *route.Table, rc *routev3.RouteConfiguration) (*route.Table, error) {
-		return discoveredTable(before, rc, env)
-	}))
+	b.out.Routes = b.env.Discover(rds, prefix, discoveredTables(env))
 }

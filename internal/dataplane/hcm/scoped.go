@@ -20,9 +20,11 @@ type Scoped struct {
 	NewScopes func() *route.Scopes
 	// Scope is "http.<prefix>".
 	Scope *stats.Scope
-	// Inline and Discovered build a table that stands in a scope, and one that
-	// came by RDS.
-	Inline, Discovered func(*routev3.RouteConfiguration) (*route.Table, error)
+	// Inline builds a table that stands in a scope.
+	Inline func(*routev3.RouteConfiguration) (*route.Table, error)
+	// Discovered gives, for one route configuration, what builds its tables one
+	// after the other as they come by RDS: each of what has stayed of the former.
+	Discovered func() func(*routev3.RouteConfiguration) (*route.Table, error)
 }
 
 // scoped takes the route table of each request from its scope (RT-11).
@@ -50,7 +52,7 @@ func (b *builder) scoped(env *route.Env) {
 		b.out.Scopes = b.env.DiscoverScopes(&Scoped{
 			Config: sr, NewScopes: func() *route.Scopes { return route.NewScopes(key) }, Scope: b.out.Scope,
 			Inline:     func(rc *routev3.RouteConfiguration) (*route.Table, error) { return tableInScope(rc, env) },
-			Discovered: func(rc *routev3.RouteConfiguration) (*route.Table, error) { return discoveredTable(nil, rc, env) },
+			Discovered: func() func(*routev3.RouteConfiguration) (*route.Table, error) { return discoveredTables(env) },
 		})
 	default:
 		b.fail("scoped_routes", errors.New("config_specifier: scoped_route_configurations_list or scoped_rds is needed"))
@@ -118,6 +120,13 @@ func discoveredTable(before *route.Table, rc *routev3.RouteConfiguration, env *r
 		e.ClusterExists = nil // unlike those of static routes they may come later (RT-14)
 	}
 	return route.Rebuild(before, rc, &e) //nolint:wrapcheck // it has the paths
+}
+
+// discoveredTables builds the tables of one route configuration, one after the other.
+func discoveredTables(env *route.Env) func(*routev3.RouteConfiguration) (*route.Table, error) {
+	return rebuilding(func(before *route.Table, rc *routev3.RouteConfiguration) (*route.Table, error) {
+		return discoveredTable(before, rc, env)
+	})
 }
 
 // keepScopeKey bounds the room for keys of scopes that streams keep, since it is

@@ -27,6 +27,13 @@ type wildcards struct {
 	hosts  map[string]*virtualHost
 }
 
+// expect makes room for as many domains as there are virtual hosts.
+func (x *hostIndex) expect(n int) {
+	if n > 8 {
+		x.exact = make(map[string]*virtualHost, n)
+	}
+}
+
 // add adds a domain; a domain that is there already is an error.
 func (x *hostIndex) add(domain, table string, vh *virtualHost) error {
 	domain = strings.ToLower(domain)
@@ -74,6 +81,9 @@ func group(of *map[int]map[string]*virtualHost, length int) map[string]*virtualH
 func (x *hostIndex) finish() {
 	x.bySuffix, x.byPrefix = longestFirst(x.suffixes), longestFirst(x.prefixes)
 	x.suffixes, x.prefixes = nil, nil
+	if len(x.exact) == 0 {
+		x.exact = nil
+	}
 }
 
 func longestFirst(of map[int]map[string]*virtualHost) []wildcards {

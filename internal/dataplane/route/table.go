@@ -95,8 +95,9 @@ func Rebuild(before *Table, cfg *routev3.RouteConfiguration, env *Env) (*Table, 
 // finish makes the virtual hosts.
 func (b *builder) finish(cfg *routev3.RouteConfiguration) (*Table, error) {
 	t := b.t
+	t.hosts.expect(len(cfg.GetVirtualHosts()))
 	for i, vh := range cfg.GetVirtualHosts() {
-		b.virtualHost(index("virtual_hosts", i), vh)
+		b.virtualHost(i, vh)
 	}
 	if err := b.result(); err != nil {
 		return nil, fmt.Errorf("route configuration %q: %w", t.name, err)
