@@ -51,7 +51,11 @@ func (d *dialer) dial(ctx context.Context, c *clusterEntry, alpn string) (net.Co
 	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout())
 	defer cancel()
 	began := time.Now()
-	raw, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	var from net.Dialer
+	if s := c.opt.Source; s.IsValid() && network == "tcp" {
+		from.LocalAddr = net.TCPAddrFromAddrPort(s)
+	}
+	raw, err := from.DialContext(ctx, network, address)
 	if err == nil {
 		raw, err = c.secure(ctx, h, raw, alpn)
 	}

@@ -42,6 +42,9 @@ func (p *Proxy) buildClusters() error {
 		e.at = p.epoch
 		p.res.attachCluster(e)
 	}
+	if len(errs) == 0 {
+		errs = append(errs, p.checkLocalCluster())
+	}
 	return errors.Join(errs...)
 }
 
@@ -78,6 +81,9 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 	e = &clusterEntry{Cluster: cl, lease: lease}
 	e.opt = poolOptions(cl)
 	if e.opt.Filters, err = p.upstreamFilters("http_filters", cl.HTTP.Filters); err != nil {
+		return nil, fmt.Errorf("cluster %q: %w", c.GetName(), err)
+	}
+	if e.opt.Source, err = p.sourceOf(c); err != nil {
 		return nil, fmt.Errorf("cluster %q: %w", c.GetName(), err)
 	}
 	e.opt.Control = control(c.GetUpstreamConnectionOptions().GetTcpKeepalive())

@@ -215,7 +215,6 @@ func unbuilt(c *clusterv3.Cluster) []field {
 		{"stats_matcher", c.GetStatsMatcher() != nil},
 		{"per_connection_buffer_high_watermark_timeout", c.GetPerConnectionBufferHighWatermarkTimeout().AsDuration() != 0},
 		{"lb_subset_config", c.GetLbSubsetConfig() != nil && c.GetLoadBalancingPolicy() == nil},
-		{"upstream_bind_config", c.GetUpstreamBindConfig() != nil},
 		{"upstream_connection_options.set_local_interface_name_on_upstream_connections", c.GetUpstreamConnectionOptions().GetSetLocalInterfaceNameOnUpstreamConnections()},
 		{"upstream_connection_options.happy_eyeballs_config", c.GetUpstreamConnectionOptions().GetHappyEyeballsConfig() != nil},
 		{"filters", len(c.GetFilters()) > 0},

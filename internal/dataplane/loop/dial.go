@@ -2,7 +2,9 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/xebec-proxy/xebec/filter"
@@ -12,6 +14,9 @@ import (
 type DialOptions struct {
 	// Timeout covers connecting and the transport's handshake (TS-22); 0 is none.
 	Timeout time.Duration
+	// Source is what the connection comes from (bind(2)); its port may be 0. The zero
+	// value leaves it to the system. It is not used towards UNIX sockets.
+	Source netip.AddrPort
 	// Control may set options of the socket before it connects.
 	Control func(fd int) error
 	// Transport is the transport socket; nil is raw bytes.
@@ -19,6 +24,9 @@ type DialOptions struct {
 	// Dial replaces the dialer of a portable loop.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
+
+// ErrBind is wrapped by the error of a connection whose Source cannot be used.
+var ErrBind = errors.New("bind")
 
 // dialer is the part of a poller that connects.
 type dialer interface {

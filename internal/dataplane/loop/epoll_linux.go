@@ -311,6 +311,23 @@ func sockaddr(a *filter.Address) (unix.Sockaddr, int) {
 	}
 }
 
+// bind gives a socket the address that it connects from. The system chooses a port
+// when it connects: so there can be as many connections as to all peers together.
+func bind(fd, family int, from netip.AddrPort) error {
+	if !from.IsValid() || family == unix.AF_UNIX {
+		return nil
+	}
+	if from.Port() == 0 {
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+	}
+	a := filter.IPAddress(from)
+	sa, _ := sockaddr(&a)
+	if err := unix.Bind(fd, sa); err != nil {
+		return fmt.Errorf("%w to %v: %w", ErrBind, from, err)
+	}
+	return nil
+}
+
 // dial starts to connect.
 func (p *epoll) dial(c *Conn, o *DialOptions) error {
 	sa, family := sockaddr(&c.remote)
@@ -326,6 +343,10 @@ func (p *epoll) dial(c *Conn, o *DialOptions) error {
 			_ = unix.Close(fd)
 			return err
 		}
+	}
+	if err := bind(fd, family, o.Source); err != nil {
+		_ = unix.Close(fd)
+		return err
 	}
 	err = unix.Connect(fd, sa)
 	if err != nil && !errors.Is(err, unix.EINPROGRESS) {

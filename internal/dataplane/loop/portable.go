@@ -290,7 +290,11 @@ func (p *portable) dial(c *Conn, o *DialOptions) error {
 	}
 	dial := o.Dial
 	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
+		var d net.Dialer
+		if o.Source.IsValid() && network == "tcp" {
+			d.LocalAddr = net.TCPAddrFromAddrPort(o.Source)
+		}
+		dial = d.DialContext
 	}
 	p.work.Go(func() {
 		nc, err := dial(p.ctx, network, address)

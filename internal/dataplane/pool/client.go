@@ -43,7 +43,7 @@ func (p *hostPool) open() {
 	w, o := p.c.w, p.c.opt
 	cl := &client{pool: p, since: w.Loop.Now()}
 	cl.info.ID = w.ConnectionID()
-	d := loop.DialOptions{Timeout: o.ConnectTimeout, Control: o.Control}
+	d := loop.DialOptions{Timeout: o.ConnectTimeout, Source: o.Source, Control: o.Control}
 	if o.Transport != nil {
 		cl.transport, cl.tls = o.Transport(p.c.ctx, p.host, p.key.proto, p.key.opts)
 		d.Transport = cl.transport
@@ -238,6 +238,7 @@ func (cl *client) closed(why loop.Reason, err error) {
 		return
 	}
 	cl.gone = true
+	cl.local = cl.local || errors.Is(err, loop.ErrBind)
 	p := cl.pool
 	s, st := p.c.w.Stats, p.c.Cfg.Stats
 	cl.account()
@@ -269,6 +270,9 @@ func (cl *client) connectFailed(why loop.Reason, err error) {
 	p.opening--
 	s, st := p.c.w.Stats, p.c.Cfg.Stats
 	s.Inc(st.UpstreamCxConnectFail)
+	if errors.Is(err, loop.ErrBind) {
+		s.Inc(st.BindErrors)
+	}
 	s.Inc(p.host.Stats.CxConnectFail)
 	if why == loop.TransportFailed {
 		p.c.opt.CountTransport(s, cl.transport, false)

@@ -6,6 +6,7 @@ package pool
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/xebec-proxy/xebec/filter"
@@ -80,6 +81,8 @@ type Options struct {
 	// KeepaliveIdle sends a PING ahead of a stream on a connection that had none
 	// for so long; 0 does not.
 	KeepaliveIdle time.Duration
+	// Source is what connections come from; the zero value leaves it to the system.
+	Source netip.AddrPort
 	// Control sets options of sockets before they connect.
 	Control func(fd int) error
 	// Transport makes transport sockets; nil is raw bytes. CountTransport counts

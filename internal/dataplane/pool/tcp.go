@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"time"
 
 	"github.com/xebec-proxy/xebec/filter"
@@ -73,7 +74,7 @@ func (c *Cluster) Dial(host *cluster.Host, prio cluster.RoutePriority, h TCPHand
 	s.GaugeAdd(st.UpstreamCxActive, 1)
 	s.Inc(host.Stats.CxTotal)
 	t.info.ID = c.w.ConnectionID()
-	o := loop.DialOptions{Timeout: c.opt.ConnectTimeout, Control: c.opt.Control}
+	o := loop.DialOptions{Timeout: c.opt.ConnectTimeout, Source: c.opt.Source, Control: c.opt.Control}
 	if c.opt.Transport != nil {
 		t.transport, t.tls = c.opt.Transport(c.ctx, host, HTTP1, TransportOptions{RawALPN: true})
 		o.Transport = t.transport
@@ -169,7 +170,8 @@ func (t *TCP) OnClose(why loop.Reason, err error) {
 	t.host.ReleaseCx()
 	s.GaugeAdd(st.UpstreamCxActive, -1)
 	s.Inc(st.UpstreamCxDestroy)
-	local := why == loop.Local && !t.endedLast
+	unbound := errors.Is(err, loop.ErrBind)
+	local := unbound || why == loop.Local && !t.endedLast
 	if local {
 		s.Inc(st.UpstreamCxDestroyLocal)
 	} else {
@@ -191,6 +193,9 @@ func (t *TCP) OnClose(why loop.Reason, err error) {
 	t.brk.ReleasePending()
 	s.GaugeAdd(st.UpstreamRqPendingActive, -1)
 	s.Inc(st.UpstreamCxConnectFail)
+	if unbound {
+		s.Inc(st.BindErrors)
+	}
 	s.Inc(t.host.Stats.CxConnectFail)
 	if why == loop.TransportFailed {
 		t.c.opt.CountTransport(s, t.transport, false)
@@ -200,6 +205,8 @@ func (t *TCP) OnClose(why loop.Reason, err error) {
 	case loop.IsTimeout(err):
 		s.Inc(st.UpstreamCxConnectTimeout)
 		reason = ConnectionTimeout
+	case unbound:
+		reason = LocalConnectionFailure
 	case t.local:
 		reason = LocalConnectionFailure
 		s.Inc(st.UpstreamRqCancelled)
