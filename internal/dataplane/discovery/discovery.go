@@ -84,6 +84,8 @@ type Discovery struct {
 	// demanded are those of clusters on demand, but for ADS: their streams and
 	// statistics are their own.
 	demanded *configsource.Sources
+	// nodeContext are the context parameters that node_context_params makes.
+	nodeContext map[string]string
 	// collections are the files of list collections.
 	collections map[string]bool
 	target      Target // from Start on
@@ -117,6 +119,8 @@ func New(cfg Config) (*Discovery, error) {
 		errs = append(errs, at("dynamic_resources", err))
 	}
 	var err error
+	d.nodeContext, err = d.nodeParams()
+	errs = append(errs, err)
 	d.cds, err = d.whole("cds", dyn.GetCdsConfig(), dyn.GetCdsResourcesLocator(), xds.ClusterType)
 	errs = append(errs, err)
 	d.lds, err = d.whole("lds", dyn.GetLdsConfig(), dyn.GetLdsResourcesLocator(), xds.ListenerType)

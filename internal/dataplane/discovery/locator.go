@@ -70,6 +70,7 @@ func (d *Discovery) glob(c *corev3.ConfigSource, locator, typeURL string) (whole
 	if !d.delta(c) {
 		return whole{}, errors.New("collections are discovered with delta xDS only: write api_type: DELTA_GRPC, or ads if ads_config has it")
 	}
+	u.Params = d.withNode(u.Params)
 	return whole{c, u.String()}, nil
 }
 

@@ -24,7 +24,7 @@ func (d *Discovery) newSources(ctx context.Context, m *metrics) *configsource.So
 	node, _ := proto.Clone(d.cfg.Bootstrap.GetNode()).(*corev3.Node)
 	return configsource.New(ctx, configsource.Config{
 		Base: xdsclient.Config{
-			Node: node, UserAgentVersion: d.cfg.Version, Logger: d.cfg.Logger, Metrics: m,
+			Node: node, UserAgent: userAgent, UserAgentVersion: d.cfg.Version, Logger: d.cfg.Logger, Metrics: m,
 			// The proxy itself keeps initial_fetch_timeout, by resource.
 			ResourceTimeout: -1,
 		},
