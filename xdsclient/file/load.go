@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,8 +25,24 @@ type loaded struct {
 	err     error
 	// unreadable says that err is about a file and not about its content.
 	unreadable bool
-	// files and dirs are what to watch, with an error too.
+	// files and dirs are what to watch, with an error too. before is what they were
+	// before they were read, nil if not there: what changes meanwhile is a change.
 	files, dirs []string
+	before      map[string]fs.FileInfo
+}
+
+// file and dir note what is about to be read, or matters.
+func (l *loaded) file(name string) { l.files = l.note(l.files, name) }
+func (l *loaded) dir(name string)  { l.dirs = l.note(l.dirs, name) }
+
+func (l *loaded) note(list []string, name string) []string {
+	if name == "" || slices.Contains(list, name) {
+		return list
+	}
+	if _, known := l.before[name]; !known {
+		l.before[name] = stat(name)
+	}
+	return append(list, name)
 }
 
 func (l *loaded) fail(unreadable bool, format string, args ...any) {
@@ -36,10 +53,9 @@ func (l *loaded) fail(unreadable bool, format string, args ...any) {
 
 // load reads the file.
 func (t *Transport) load(typ xds.Type) loaded {
-	l := loaded{files: []string{t.cfg.Path}}
-	if d := t.cfg.WatchedDirectory; d != "" {
-		l.dirs = append(l.dirs, d)
-	}
+	l := loaded{before: map[string]fs.FileInfo{}}
+	l.file(t.cfg.Path)
+	l.dir(t.cfg.WatchedDirectory)
 	data, err := os.ReadFile(t.cfg.Path)
 	if err != nil {
 		l.fail(true, "the file cannot be read: %w", err)
@@ -184,9 +200,7 @@ func (l *loaded) inline(m protoreflect.Message) (changed bool) {
 	case *corev3.DataSource:
 		return l.dataSource(v)
 	case *corev3.WatchedDirectory:
-		if d := v.GetPath(); d != "" && !slices.Contains(l.dirs, d) {
-			l.dirs = append(l.dirs, d)
-		}
+		l.dir(v.GetPath())
 		return false
 	}
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -210,16 +224,12 @@ func (l *loaded) inline(m protoreflect.Message) (changed bool) {
 }
 
 func (l *loaded) dataSource(d *corev3.DataSource) bool {
-	if w := d.GetWatchedDirectory().GetPath(); w != "" && !slices.Contains(l.dirs, w) {
-		l.dirs = append(l.dirs, w)
-	}
+	l.dir(d.GetWatchedDirectory().GetPath())
 	name := d.GetFilename()
 	if name == "" {
 		return false
 	}
-	if !slices.Contains(l.files, name) {
-		l.files = append(l.files, name)
-	}
+	l.file(name)
 	data, err := os.ReadFile(name)
 	if err != nil {
 		l.fail(true, "the file %s, which a secret names, cannot be read: %w", filepath.Clean(name), err)

@@ -155,7 +155,7 @@ func (s *stream) read() {
 	s.due = time.Time{}
 	s.t.count(func(st *Stats) { st.Attempts++ })
 	got := s.t.load(s.typ)
-	if s.watch.follow(got.files, got.dirs) {
+	if s.watch.follow(&got) {
 		s.soon(s.t.delay.moved) // something may have happened before it was watched
 	}
 	if len(s.watch.missing) > 0 {

@@ -17,7 +17,7 @@ type watch struct {
 	// which everything does.
 	names, all map[string]struct{}
 	have       map[string]fs.FileInfo // directories that are watched
-	files      map[string]fs.FileInfo // as last seen; nil if it was not there
+	files      map[string]fs.FileInfo // as before they were last read; nil if not there
 	missing    []string               // directories that cannot be watched
 	movesOnly  bool                   // what is written in place is no change
 }
@@ -40,12 +40,12 @@ func (w *watch) errors() <-chan error {
 	return w.fs.Errors
 }
 
-// follow makes the watch one on files and directories. It reports whether a
-// directory is new to it: what happened there before is not known.
-func (w *watch) follow(files, dirs []string) (fresh bool) {
-	w.names, w.all, w.files = map[string]struct{}{}, map[string]struct{}{}, map[string]fs.FileInfo{}
+// follow makes the watch one on the files and directories that a reading needed. It
+// reports whether a directory is new to it: what happened there before is not known.
+func (w *watch) follow(l *loaded) (fresh bool) {
+	w.names, w.all, w.files = map[string]struct{}{}, map[string]struct{}{}, l.before
 	places := map[string]struct{}{}
-	for _, f := range files {
+	for _, f := range l.files {
 		at, hops, err := linktrace.Path(f)
 		if err != nil {
 			continue // rescans look at it
@@ -54,14 +54,12 @@ func (w *watch) follow(files, dirs []string) (fresh bool) {
 			w.names[p] = struct{}{}
 			places[filepath.Dir(p)] = struct{}{}
 		}
-		w.files[f] = stat(f)
 	}
-	for _, d := range dirs {
+	for _, d := range l.dirs {
 		if at, _, err := linktrace.Path(d); err == nil {
 			w.all[at] = struct{}{}
 			places[at] = struct{}{}
 		}
-		w.files[d] = stat(d)
 	}
 	return w.place(places)
 }
