@@ -359,8 +359,44 @@ func TestAuthorities(t *testing.T) {
 	})
 }
 
+// versioned is a transport that notes the types of its streams.
+type versioned struct {
+	transport
+	types *[]string
+}
+
+func (v versioned) Open(ctx context.Context, op xdsclient.Opening) (xdsclient.Stream, error) {
+	*v.types = append(*v.types, op.TypeURL)
+	return v.transport.Open(ctx, op)
+}
+
+// Proves XV-09 with TestRefused: AUTO, which is the default, means v3 as V3 does, in
+// both places where a version is said; v2 is not offered, whatever is said.
+func TestAutoIsV3(t *testing.T) {
+	for _, version := range []string{"", "resourceApiVersion: AUTO, ", "resourceApiVersion: V3, "} {
+		for _, transportVersion := range []string{"", "transportApiVersion: AUTO, ", "transportApiVersion: V3, "} {
+			synctest.Test(t, func(t *testing.T) {
+				var o opened
+				var types []string
+				c := config(t, &o)
+				c.GRPC = func(*corev3.GrpcService) (xdsclient.Transport, error) { return versioned{transport{"svc", &o}, &types}, nil }
+				s := sources(t, c)
+				r, err := s.For(parse(t, "{"+version+"apiConfigSource: {"+transportVersion+"apiType: GRPC, "+grpcService+"}}"), xds.ClusterType, "a", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				watch(r.Source, "a")
+				o.take()
+				if len(types) != 1 || types[0] != "type.googleapis.com/envoy.config.cluster.v3.Cluster" {
+					t.Errorf("%q %q opened streams of %q", version, transportVersion, types)
+				}
+			})
+		}
+	}
+}
+
 // What is not understood or does not make sense is refused with the field's
-// name; v2 is one of these. Partly proves XV-09 and BS-08: v2 is refused.
+// name; v2 is one of these. Partly proves BS-08: v2 is refused.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{`{}`, "config_source_specifier"},
