@@ -148,10 +148,10 @@ func (c *Conn) OnEnd() {
 	}
 }
 
-// OnBlocked says that the client does not take what is sent.
+// OnBlocked says that the client does not take what is sent. Upstreams are read
+// no more, which their clusters count.
 func (c *Conn) OnBlocked() {
 	c.over = true
-	c.sv.W.Stats.Inc(c.cfg.Stats.FlowPaused)
 	if c.h2 != nil {
 		c.h2.conn.SetWriteBlocked(true)
 	}
@@ -163,7 +163,6 @@ func (c *Conn) OnBlocked() {
 // OnDrained says that the client keeps up again.
 func (c *Conn) OnDrained() {
 	c.over = false
-	c.sv.W.Stats.Inc(c.cfg.Stats.FlowResumed)
 	if c.h2 != nil {
 		c.d.Writer()
 		c.h2.conn.SetWriteBlocked(false)

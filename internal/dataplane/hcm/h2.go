@@ -250,7 +250,6 @@ func (h *serverH2) OnReset(s *http2.Stream, code http2.ErrCode, remote bool, det
 func (h *serverH2) OnWritable(s *http2.Stream) {
 	if x := streamOf(s); x != nil && x.streamOver {
 		x.streamOver = false
-		h.c.sv.W.Stats.Inc(h.c.cfg.Stats.FlowResumed)
 		if !h.c.over {
 			x.clientPaused(false)
 		}
@@ -348,7 +347,6 @@ func (h *serverH2) data(s *Stream, b []byte, end bool) {
 	s.h2.SendData(b, end)
 	if !end && s.h2 != nil && !s.streamOver && s.h2.Buffered() > streamHigh {
 		s.streamOver = true
-		h.c.sv.W.Stats.Inc(h.c.cfg.Stats.FlowPaused)
 		s.clientPaused(true)
 	}
 }
