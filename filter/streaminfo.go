@@ -149,8 +149,11 @@ type UpstreamInfo struct {
 	Metadata *corev3.Metadata
 	// Zone, Region and SubZone are the host's locality.
 	Region, Zone, SubZone string
-	// PoolReady is how long the request waited for a connection; -1 if it never had one.
-	PoolReady time.Duration
+	// PoolReady is how long the request waited for a connection, or for the
+	// answer that it gets none, once PoolAnswered says so. There may be an answer
+	// although no host was chosen.
+	PoolReady    time.Duration
+	PoolAnswered bool
 	// WireSent and WireReceived count bytes on the upstream connection.
 	WireSent, WireReceived uint64
 	// Attempted lists the hosts of all attempts, oldest first.
@@ -239,6 +242,9 @@ type StreamInfo struct {
 	// Upstream is the last attempt, if HasUpstream.
 	Upstream    UpstreamInfo
 	HasUpstream bool
+	// UpstreamAsked is set where a connection was asked for although no host may
+	// be known, as of a connection of tcp_proxy.
+	UpstreamAsked bool
 
 	// Metadata is the dynamic metadata by namespace; nil until somebody adds.
 	Metadata map[string]*structpb.Struct

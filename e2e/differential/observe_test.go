@@ -90,6 +90,7 @@ var (
 	uuid       = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	address    = regexp.MustCompile(`127\.0\.0\.1:(\d+)`)
 	textPrefix = regexp.MustCompile(`^\[[^\]]*\] (".*?" \d+ \S+ \d+ \d+) (\d+|-) (\d+|-) `)
+	digits     = regexp.MustCompile(`\d+`)
 	number     = regexp.MustCompile(`^\d+$`)
 )
 
@@ -118,12 +119,17 @@ func maskTimeout(value string) string {
 }
 
 // maskLog hides what differs by chance in a field of the access log: a number
-// of milliseconds or a time stays recognisable as one.
-func maskLog(key string, value any) string {
+// of milliseconds or a time stays recognisable as one, as does one of bytes that
+// depends on how headers are compressed.
+func maskLog(key string, value any, toHTTP2 bool) string {
 	s, isText := value.(string)
 	switch {
 	case key == "upstream_local" && isText: // any port, even one that something else has too
 		return address.ReplaceAllString(s, "127.0.0.1 and a port")
+	case key == "wire_upstream_sent" && toHTTP2 && value != 0.0:
+		return "<bytes>"
+	case key == "connection_ids_attempted" && isText:
+		return digits.ReplaceAllString(s, "<id>")
 	case strings.HasPrefix(key, "duration") && isText, strings.HasPrefix(key, "time") && isText:
 		return "<time>"
 	case strings.HasPrefix(key, "duration") && value != nil:
@@ -151,7 +157,7 @@ func (o *observation) logs(jsonLines, textLines []string) {
 		}
 		var b strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(record)) {
-			b.WriteString(key + "\x01" + maskLog(key, record[key]) + "\x02")
+			b.WriteString(key + "\x01" + maskLog(key, record[key], record["upstream_protocol"] == "HTTP/2") + "\x02")
 		}
 		records = append(records, o.neutral(b.String()))
 	}

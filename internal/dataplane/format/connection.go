@@ -100,7 +100,12 @@ func upstreamOp(name string) *op {
 	case "UPSTREAM_LOCAL_CLOSE_REASON":
 		return ofUpstream(func(u *filter.UpstreamInfo) string { return u.LocalCloseReason })
 	case "UPSTREAM_DETECTED_CLOSE_TYPE":
-		return ofUpstream(func(u *filter.UpstreamInfo) string { return u.DetectedClose.String() })
+		return &op{text: func(dst []byte, c *Context) ([]byte, bool) {
+			if !c.asked() {
+				return dst, false
+			}
+			return append(dst, c.Info.Upstream.DetectedClose.String()...), true
+		}}
 	}
 	return nil
 }
@@ -185,10 +190,10 @@ func attemptedName(u *filter.UpstreamInfo, i int) string {
 
 func attempts(count func(*filter.UpstreamInfo) int, write func([]byte, *filter.UpstreamInfo, int) []byte) *op {
 	return &op{text: func(dst []byte, c *Context) ([]byte, bool) {
-		up := c.upstream()
-		if up == nil {
+		if !c.asked() {
 			return dst, false
 		}
+		up := &c.Info.Upstream
 		n := count(up)
 		for i := range n {
 			if i > 0 {

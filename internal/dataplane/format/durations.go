@@ -55,11 +55,10 @@ func durationOp(name string) *op {
 		}}
 	case "UPSTREAM_CONNECTION_POOL_READY_DURATION":
 		return &op{number: func(c *Context) (int64, bool) {
-			up := c.upstream()
-			if up == nil || up.PoolReady < 0 {
+			if c.Info == nil || !c.Info.Upstream.PoolAnswered {
 				return 0, false
 			}
-			return int64(up.PoolReady / time.Millisecond), true
+			return int64(c.Info.Upstream.PoolReady / time.Millisecond), true
 		}}
 	}
 	return nil

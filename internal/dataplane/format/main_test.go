@@ -51,7 +51,7 @@ func proxied() *format.Context {
 		Protocol: filter.HTTP11, Metadata: namespace(map[string]any{"deep": []any{1, 2.5, "x", true, nil}}),
 		TLS:          &filter.TLSInfo{Version: "TLSv1.2", Cipher: "ECDHE-ECDSA-AES128-GCM-SHA256", Group: "X25519", SNI: "up.example", SessionID: "427b", Peer: certificate("srv"), Local: certificate("cli")},
 		ConnectStart: 100*ms + 400*time.Microsecond, ConnectEnd: 101 * ms, HandshakeEnd: 102 * ms, BodyStart: 108 * ms,
-		PoolReady: 2 * ms, WireSent: 249, WireReceived: 129,
+		PoolReady: 2 * ms, PoolAnswered: true, WireSent: 249, WireReceived: 129,
 		Attempted: []filter.Address{address("127.0.0.1:18783"), address("[::1]:18784")}, AttemptedNames: []string{"", "h:80"}, AttemptedIDs: []uint64{7, 9},
 	}
 	cx := &filter.ConnectionInfo{

@@ -25,6 +25,11 @@ func (c *Context) upstream() *filter.UpstreamInfo {
 	return &c.Info.Upstream
 }
 
+// asked reports whether an upstream connection was asked for, of a host or not.
+func (c *Context) asked() bool {
+	return c.Info != nil && (c.Info.HasUpstream || c.Info.UpstreamAsked)
+}
+
 // ofStream is a string of the stream that has no value when it is empty.
 func ofStream(get func(*filter.StreamInfo) string) *op {
 	return &op{text: func(dst []byte, c *Context) ([]byte, bool) {

@@ -266,7 +266,7 @@ func (c *Conn) OpenStream(h *header.Map, end bool, resp, trailers *header.Map, u
 		s.connect = true
 	}
 	c.depth++ // the stream has to survive this call
-	c.writeHeaders(s.ID, h, end)
+	c.writeHeaders(s, h, end)
 	if end {
 		s.sentEnd, s.endQueued = true, true
 	}

@@ -100,7 +100,7 @@ func (c *Conn) flushStream(s *Stream) {
 		}
 	default:
 		if s.trailers != nil {
-			c.writeHeaders(s.ID, s.trailers, true)
+			c.writeHeaders(s, s.trailers, true)
 			s.trailers = nil
 		}
 		if s.endQueued {

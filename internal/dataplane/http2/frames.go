@@ -72,6 +72,7 @@ func (c *Conn) onRST(h head, p []byte) {
 	if s == nil {
 		return
 	}
+	s.took(h)
 	code, details := ErrCode(binary.BigEndian.Uint32(p)), DetailRemoteReset
 	if code == RefusedStream {
 		details = DetailRemoteRefuse

@@ -41,6 +41,7 @@ func (c *Conn) onHeaders(h head, p []byte) {
 	if !c.startBlock(h.id, end) {
 		return
 	}
+	c.cont.bytes = uint64(frameHead + h.length)
 	if h.flags&flagEndHeaders != 0 {
 		if _, ok := c.decode(p, true); ok {
 			c.endBlock()
@@ -75,6 +76,7 @@ func (c *Conn) onContinuation(h head, p []byte) {
 	} else {
 		c.empty = 0
 	}
+	c.cont.bytes += uint64(h.length)
 	c.cont.frames++
 	c.cont.total += len(p)
 	if c.cont.frames > maxContinuations || c.cont.total > 4*c.maxHeaderBytes()+1<<20 {
@@ -123,9 +125,10 @@ type block struct {
 	s      *Stream
 	m      *header.Map // where the fields go, or nil
 	flags  hpack.Flags
-	frames int // CONTINUATION
-	total  int // bytes of them
-	next   int // bytes to wait for before decoding goes on
+	frames int    // CONTINUATION
+	total  int    // bytes of them
+	bytes  uint64 // of all frames; as in Envoy with the head of the first only
+	next   int    // bytes to wait for before decoding goes on
 }
 
 // startBlock says what becomes of a block. The decoder has to see every one.
@@ -231,11 +234,11 @@ func (c *Conn) endBlock() {
 		}
 	case blockResponse:
 		if c.accept(s, k.flags, s.Headers) {
-			c.response(s, k.end)
+			c.response(s, &k)
 		}
 	case blockTrailers:
 		if c.accept(s, k.flags, s.Trailers) {
-			c.trailers(s, k.end)
+			c.trailers(s, &k)
 		}
 	}
 }
@@ -264,25 +267,28 @@ func (c *Conn) head(s *Stream, end bool) {
 	}
 }
 
-func (c *Conn) response(s *Stream, end bool) {
-	informational, f := c.checkResponse(s, end)
-	switch {
-	case f.why != "":
+func (c *Conn) response(s *Stream, k *block) {
+	informational, f := c.checkResponse(s, k.end)
+	if f.why != "" {
 		c.messageError(s, f.details, f.why)
+		return
+	}
+	s.received += k.bytes
+	switch {
 	case informational:
 		c.h.OnInformational(s)
 		if !s.isClosed {
 			s.Headers.Reset()
 		}
 	default:
-		c.head(s, end)
+		c.head(s, k.end)
 	}
 }
 
-func (c *Conn) trailers(s *Stream, end bool) {
+func (c *Conn) trailers(s *Stream, k *block) {
 	f := checkTrailers(s.Trailers)
 	switch {
-	case !end:
+	case !k.end:
 		f = messaging("a second head without END_STREAM")
 	case f.why == "" && s.length > 0:
 		f = messaging("the body is shorter than content-length")
@@ -292,6 +298,7 @@ func (c *Conn) trailers(s *Stream, end bool) {
 		return
 	}
 	s.recvEnded = true
+	s.received += k.bytes
 	c.Counts.Trailers++
 	c.h.OnTrailers(s)
 	if s.sentEnd {

@@ -37,6 +37,8 @@ type Stream struct {
 	unread     int64 // received and not passed on
 	length     int64 // bytes of the body to come, or -1
 
+	sent, received uint64 // bytes of its frames
+
 	waiting  backlog     // unsent bytes
 	trailers *header.Map // to follow them
 }
@@ -46,7 +48,7 @@ func (s *Stream) SendHeaders(h *header.Map, end bool) {
 	if s.isClosed || s.endQueued {
 		return
 	}
-	s.c.writeHeaders(s.ID, h, end)
+	s.c.writeHeaders(s, h, end)
 	if end {
 		s.endQueued = true
 		s.ended()
@@ -105,7 +107,7 @@ func (s *Stream) SendTrailers(h *header.Map) {
 		s.trailers = h
 		return
 	}
-	s.c.writeHeaders(s.ID, h, true)
+	s.c.writeHeaders(s, h, true)
 	s.ended()
 }
 
@@ -140,8 +142,7 @@ func (s *Stream) Reset(code ErrCode) {
 		return
 	}
 	c := s.c
-	c.writeRST(s.ID, code)
-	s.localRST = true
+	s.writeRST(code)
 	c.close(s)
 }
 
@@ -150,6 +151,18 @@ func (s *Stream) Closed() bool { return s.isClosed }
 
 // Buffered is the number of unsent body bytes.
 func (s *Stream) Buffered() int { return s.waiting.size }
+
+// Wire is how many bytes of its frames, their heads included, were handed to the
+// output, and how many came from the peer. As in Envoy, headers that are refused
+// and window updates that came are not counted.
+func (s *Stream) Wire() (sent, received uint64) { return s.sent, s.received }
+
+// took counts a frame of the peer. The stream may be nil.
+func (s *Stream) took(h head) {
+	if s != nil {
+		s.received += uint64(frameHead + h.length)
+	}
+}
 
 // SendWindow is how many bytes the peer takes now.
 func (s *Stream) SendWindow() int64 { return min(s.sendWindow, s.c.sendWindow) }
@@ -177,6 +190,7 @@ func (s *Stream) creditStream(n int64) {
 	s.credit += n
 	if 2*s.credit >= int64(s.c.o.StreamWindow) {
 		s.c.windowUpdate(s.ID, s.credit)
+		s.sent += frameHead + 4
 		s.recvWindow += s.credit
 		s.credit = 0
 	}
@@ -197,6 +211,12 @@ func (c *Conn) windowUpdate(id uint32, n int64) {
 	}
 }
 
+func (s *Stream) writeRST(code ErrCode) {
+	s.c.writeRST(s.ID, code)
+	s.sent += frameHead + 4
+	s.localRST = true
+}
+
 func (c *Conn) writeRST(id uint32, code ErrCode) {
 	if c.err == nil {
 		c.Counts.TxReset++
@@ -205,7 +225,7 @@ func (c *Conn) writeRST(id uint32, code ErrCode) {
 }
 
 // writeHeaders sends a header block, in as many frames as it needs.
-func (c *Conn) writeHeaders(id uint32, h *header.Map, end bool) {
+func (c *Conn) writeHeaders(s *Stream, h *header.Map, end bool) {
 	if c.err != nil {
 		return
 	}
@@ -215,12 +235,13 @@ func (c *Conn) writeHeaders(id uint32, h *header.Map, end bool) {
 	}
 	out := c.begin(1, 0)
 	at := len(out)
-	out = c.enc.Append(appendHead(out, 0, typeHeaders, flags, id), h)
+	out = c.enc.Append(appendHead(out, 0, typeHeaders, flags, s.ID), h)
 	if n := len(out) - at - frameHead; n <= c.peerFrame {
 		putLength(out[at:], n)
 	} else {
-		out = c.splitBlock(out, at, id, flags)
+		out = c.splitBlock(out, at, s.ID, flags)
 	}
+	s.sent += uint64(len(out) - at)
 	c.commit(out)
 }
 
@@ -255,6 +276,7 @@ func (c *Conn) writeData(s *Stream, b []byte, end bool) {
 			flags = flagEndStream
 		}
 		c.dataSent++
+		s.sent += uint64(frameHead + n)
 		c.commit(append(appendHead(c.begin(1, 0), n, typeData, flags, s.ID), b[:n]...))
 		if b = b[n:]; len(b) == 0 || c.err != nil {
 			return
@@ -301,8 +323,7 @@ func (c *Conn) resetBy(s *Stream, code ErrCode, remote bool, details string) {
 // streamError answers a fault of the peer that concerns one stream.
 func (c *Conn) streamError(s *Stream, code ErrCode, details string) {
 	c.countInvalid(details)
-	c.writeRST(s.ID, code)
-	s.localRST = true
+	s.writeRST(code)
 	c.resetBy(s, code, false, details)
 }
 

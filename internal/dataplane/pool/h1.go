@@ -23,7 +23,7 @@ type h1Client struct {
 	upgraded bool
 	feeding  bool
 	keepCase bool
-	rx0, tx0 uint64
+	rx, tx   uint64 // bytes of the exchange, before encryption
 }
 
 func (cl *client) openH1() {
@@ -40,7 +40,7 @@ func (cl *client) openH1() {
 func (h *h1Client) start(r Receiver) {
 	h.r = r
 	h.sentEnd, h.gotHead, h.respEnd, h.reusable, h.upgraded = false, false, false, false, false
-	h.rx0, h.tx0 = h.cl.conn.Received(), h.cl.conn.Sent()
+	h.rx, h.tx = 0, 0
 	r.Ready(h)
 }
 
@@ -49,7 +49,7 @@ func (h *h1Client) SendHeaders(m *header.Map, end bool) {
 	h.dec.ExpectResponseTo(m.Method(), m.HasID(header.Upgrade))
 	h.enc.SetCases(h.r.Cases()) // as the client wrote them, if the listener keeps that
 	w := h.cl.conn.Writer()
-	*w = h.enc.RequestHead(*w, m, end)
+	h.put(w, h.enc.RequestHead(*w, m, end))
 	if end {
 		h.requestEnded()
 	}
@@ -60,10 +60,11 @@ func (h *h1Client) SendData(data []byte, end bool) {
 	c := h.cl.conn
 	if len(data) > 0 {
 		w := c.Writer()
-		*w = h.enc.DataPrefix(*w, len(data))
+		h.put(w, h.enc.DataPrefix(*w, len(data)))
 		c.WriteBody(data)
+		h.tx += uint64(len(data))
 		w = c.Writer()
-		*w = h.enc.DataSuffix(*w)
+		h.put(w, h.enc.DataSuffix(*w))
 	}
 	if !end {
 		return
@@ -72,15 +73,21 @@ func (h *h1Client) SendData(data []byte, end bool) {
 		c.CloseWrite()
 	}
 	w := c.Writer()
-	*w = h.enc.End(*w, nil)
+	h.put(w, h.enc.End(*w, nil))
 	h.requestEnded()
 }
 
 // SendTrailers implements Stream.
 func (h *h1Client) SendTrailers(t *header.Map) {
 	w := h.cl.conn.Writer()
-	*w = h.enc.End(*w, t)
+	h.put(w, h.enc.End(*w, t))
 	h.requestEnded()
+}
+
+// put makes the output what the encoder has made of it.
+func (h *h1Client) put(w *[]byte, out []byte) {
+	h.tx += uint64(len(out) - len(*w))
+	*w = out
 }
 
 func (h *h1Client) requestEnded() {
@@ -126,7 +133,7 @@ func (h *h1Client) Info() *ConnInfo { return &h.cl.info }
 
 // Wire implements Stream.
 func (h *h1Client) Wire() (sent, received uint64) {
-	return h.cl.conn.Sent() + uint64(h.cl.conn.Buffered()) - h.tx0, h.cl.conn.Received() - h.rx0
+	return h.tx, h.rx
 }
 
 // OnOpen implements loop.Handler.
@@ -134,6 +141,7 @@ func (h *h1Client) OnOpen() {}
 
 // OnData implements loop.Handler.
 func (h *h1Client) OnData(data []byte) {
+	h.rx += uint64(len(data))
 	if len(h.rest) > 0 {
 		h.rest = append(h.rest, data...)
 		data = h.rest

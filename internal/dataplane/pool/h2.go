@@ -29,7 +29,7 @@ type h2Stream struct {
 	paused  bool
 	held    int // bytes passed on while paused, not acknowledged
 	over    bool
-	tx, rx  uint64
+	tx, rx  uint64 // see Wire, once s is gone
 	sentEnd bool
 }
 
@@ -79,7 +79,6 @@ func (st *h2Stream) SendData(data []byte, end bool) {
 		return
 	}
 	st.c.cl.conn.Writer()
-	st.tx += uint64(len(data))
 	st.sentEnd = st.sentEnd || end
 	st.s.SendData(data, end)
 	st.mark()
@@ -136,7 +135,20 @@ func (st *h2Stream) Pause(pause bool) {
 func (st *h2Stream) Info() *ConnInfo { return &st.c.cl.info }
 
 // Wire implements Stream.
-func (st *h2Stream) Wire() (sent, received uint64) { return st.tx, st.rx }
+func (st *h2Stream) Wire() (sent, received uint64) {
+	if st.s != nil {
+		return st.s.Wire()
+	}
+	return st.tx, st.rx
+}
+
+// part forgets the codec's stream, but not what it has counted.
+func (st *h2Stream) part() {
+	if st.s != nil {
+		st.tx, st.rx = st.s.Wire()
+		st.s = nil
+	}
+}
 
 // gone ends the stream's part.
 func (st *h2Stream) gone() {
@@ -144,7 +156,7 @@ func (st *h2Stream) gone() {
 	st.r = nil
 	if st.s != nil {
 		st.s.User = nil
-		st.s = nil
+		st.part()
 	}
 	p := h.cl.pool
 	p.c.w.Stats.GaugeAdd(h.stats.StreamsActive, -1)
@@ -203,7 +215,6 @@ func (h *h2Client) OnData(s *http2.Stream, b []byte, end bool) {
 		s.Consumed(len(b))
 		return
 	}
-	st.rx += uint64(len(b))
 	r := st.r
 	r.OnData(b, end)
 	if st.r != r {
@@ -275,7 +286,7 @@ func (h *h2Client) goOn() {
 // OnClosed implements http2.Handler.
 func (h *h2Client) OnClosed(s *http2.Stream) {
 	if st := streamOf(s); st != nil {
-		st.s = nil
+		st.part()
 	}
 }
 

@@ -370,6 +370,10 @@ func (f *Filter) Forget() {
 	f.c, f.entry, f.target, f.up.host = nil, nil, route.Target{}, nil
 }
 
+// OnStreamComplete implements filter.Completer: the stream's end is about to be
+// logged, although an attempt may be under way.
+func (f *Filter) OnStreamComplete() { f.up.tally() }
+
 // OnDestroy implements filter.Destroyer: the stream is gone.
 func (f *Filter) OnDestroy() { f.cleanup() }
 

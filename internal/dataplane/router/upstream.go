@@ -28,13 +28,15 @@ type upstream struct {
 	filters  *upstreamChain // nil without upstream filters
 	log      *attemptLog    // nil without an upstream log
 	began    time.Duration
+	// wireSent and wireReceived are what the stream's info knows of.
+	wireSent, wireReceived uint64
 }
 
 // send begins an attempt.
 func (f *Filter) send(h *cluster.Host) {
 	u := &f.up
 	u.host, u.stream, u.sent, u.gotHead, u.pending = h, nil, false, false, true
-	u.began = f.w.Loop.Now()
+	u.began, u.wireSent, u.wireReceived = f.w.Loop.Now(), 0, 0
 	u.resp.Reset()
 	u.trailers.Reset()
 	f.notice(h)
@@ -51,7 +53,8 @@ func (f *Filter) notice(h *cluster.Host) {
 	up.Host, up.HostName = h.Address(), h.Hostname()
 	up.Metadata = a.Metadata
 	up.Region, up.Zone, up.SubZone = a.Locality.Region, a.Locality.Zone, a.Locality.SubZone
-	up.TransportFailure, up.PoolReady, up.ConnectionID, up.BodyStart = "", -1, 0, 0
+	up.TransportFailure, up.PoolReady, up.PoolAnswered, up.ConnectionID, up.BodyStart = "", 0, false, 0, 0
+	up.Attempted, up.AttemptedNames, up.AttemptedIDs = up.Attempted[:0], up.AttemptedNames[:0], up.AttemptedIDs[:0]
 	up.ConnectStart, up.ConnectEnd, up.HandshakeEnd = 0, 0, 0
 	up.Local, up.TLS, up.Protocol = filter.Address{}, nil, filter.NoProtocol
 	t := &i.Timing
@@ -100,8 +103,9 @@ func (u *upstream) Ready(s pool.Stream) {
 	up := &f.info.Upstream
 	up.Local, up.ConnectionID, up.Protocol, up.TLS = in.Local, in.ID, in.Protocol, in.TLS
 	up.ConnectStart, up.ConnectEnd, up.HandshakeEnd = in.ConnectStart, in.ConnectEnd, in.HandshakeEnd
-	up.PoolReady = now - u.began
-	// As in Envoy, a host without a connection was not attempted.
+	up.PoolReady, up.PoolAnswered = now-u.began, true
+	// As in Envoy, of a stream's attempts only the last one is listed, and a host
+	// without a connection was not attempted.
 	up.Attempted = append(up.Attempted, up.Host)
 	up.AttemptedNames = append(up.AttemptedNames, up.HostName)
 	up.AttemptedIDs = append(up.AttemptedIDs, up.ConnectionID)
@@ -222,12 +226,22 @@ func (u *upstream) cancel() {
 	u.closeFilters()
 }
 
-// over notes what the stream knows at its end and forgets it.
-func (u *upstream) over() {
+// tally tells the stream's info what the attempt has sent and received since it
+// was told last.
+func (u *upstream) tally() {
+	if u.stream == nil {
+		return
+	}
 	up := &u.f.info.Upstream
 	sent, received := u.stream.Wire()
-	up.WireSent += sent
-	up.WireReceived += received
+	up.WireSent += sent - u.wireSent
+	up.WireReceived += received - u.wireReceived
+	u.wireSent, u.wireReceived = sent, received
+}
+
+// over notes what the stream knows at its end and forgets it.
+func (u *upstream) over() {
+	u.tally()
 	u.stream, u.paused = nil, false
 	u.f.perTry.Stop()
 	u.f.perTryIdle.Stop()
@@ -306,9 +320,10 @@ func (u *upstream) armIdle() {
 func (u *upstream) Failed(why pool.Reset, failure string) {
 	u.pending = false
 	if why == pool.PendingOverflow {
-		why, u.f.info.HasUpstream = pool.Overflow, false
+		why, u.f.info.HasUpstream, u.f.info.UpstreamAsked = pool.Overflow, false, true
 	}
-	u.f.info.Upstream.PoolReady = u.f.w.Loop.Now() - u.began // as Envoy, when it answers
+	up := &u.f.info.Upstream
+	up.PoolReady, up.PoolAnswered = u.f.w.Loop.Now()-u.began, true // as Envoy, when it answers
 	u.failed(why, failure)
 }
 

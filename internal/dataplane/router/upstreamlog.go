@@ -32,7 +32,6 @@ type attemptLog struct {
 	wall           time.Time
 	sent, received uint64
 	flags          filter.Flags
-	earlier        int // hosts attempted before
 	open           bool
 	periodic       loop.Timer
 }
@@ -50,7 +49,7 @@ func (u *upstream) openLog() {
 	}
 	l := f.attempt
 	u.log, l.cfg, l.open = l, &f.cfg.UpstreamLog, true
-	l.began, l.wall, l.earlier = f.w.Loop.Now(), f.w.Loop.Wall(), len(f.info.Upstream.Attempted)
+	l.began, l.wall = f.w.Loop.Now(), f.w.Loop.Wall()
 	l.sent, l.received, l.flags = 0, 0, 0
 	l.head.Reset()
 	if l.cfg.Interval > 0 {
@@ -114,19 +113,13 @@ func (l *attemptLog) end(flags filter.Flags) {
 // now, but of times, bodies, flags and the outcome only the attempt's own.
 func (l *attemptLog) write(kind string) {
 	f := l.u.f
+	l.u.tally()
 	i := &l.info
 	*i = *f.info
 	i.StartTime, i.Timing = l.wall, l.timing()
 	i.Protocol, i.ResponseCode, i.Details, i.Flags = i.Upstream.Protocol, l.head.Status(), "", l.flags
 	i.BytesSent, i.BytesReceived = l.sent, l.received
 	i.Attempts, i.RequestID = 0, ""
-	up := &i.Upstream
-	up.Attempted, up.AttemptedNames, up.AttemptedIDs = up.Attempted[l.earlier:], up.AttemptedNames[l.earlier:], up.AttemptedIDs[l.earlier:]
-	if s := l.u.stream; s != nil {
-		sent, received := s.Wire()
-		up.WireSent += sent
-		up.WireReceived += received
-	}
 	l.ctx = format.Context{Req: f.head, Resp: &l.head, RespTrailers: &l.u.trailers, Info: i, LogType: kind, Now: f.w.Loop.Wall()}
 	l.cfg.Logs.Log(f.w.Log, &l.ctx)
 }
