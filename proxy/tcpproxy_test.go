@@ -11,10 +11,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xebec-proxy/xebec/filter"
+	"github.com/xebec-proxy/xebec/internal/app/proxyrun"
+	"github.com/xebec-proxy/xebec/proxy"
 )
 
 // tcpTo is a tcp_proxy; its statistics have its name as prefix.
@@ -322,4 +325,65 @@ func TestTCPProxyBehindFilter(t *testing.T) {
 	_ = c.CloseWrite()
 	ends(t, c, "")
 	expect(t, events, "a new", "a data x", "a write x", "a data  end", "a write  end", "a close")
+}
+
+// Partly proves NF-07: lines of the access log at the beginning, when the
+// upstream connection is open and at each interval, as configured, also by the
+// deprecated fields; each tells what has happened so far.
+func TestTCPProxyLogs(t *testing.T) {
+	echo := serveTCP(t, "tcp", "127.0.0.1:0", echoes)
+	const operators = "%ACCESS_LOG_TYPE% rx=%BYTES_RECEIVED% tx=%BYTES_SENT% cluster=%UPSTREAM_CLUSTER% wire=%UPSTREAM_WIRE_BYTES_SENT%/%UPSTREAM_WIRE_BYTES_RECEIVED% pool=%UPSTREAM_CONNECTION_POOL_READY_DURATION% %UPSTREAM_DETECTED_CLOSE_TYPE% %RESPONSE_FLAGS%"
+	none := func(kind, pool, flags string) string {
+		return "log " + kind + " rx=0 tx=0 cluster=- wire=0/0 pool=" + pool + " Normal " + flags
+	}
+	const all = "access_log_options: {flush_access_log_on_start: true, flush_access_log_on_connected: true, access_log_flush_interval: 0.05s}"
+	const (
+		connected = "log TcpUpstreamConnected rx=0 tx=0 cluster=echo wire=0/0 pool=0 Normal -"
+		periodic  = "log TcpPeriodic rx=1 tx=1 cluster=echo wire=1/1 pool=0 Normal -"
+		end       = "log TcpConnectionEnd rx=1 tx=1 cluster=echo wire=1/1 pool=0 Normal -"
+	)
+	tests := []struct {
+		name, cluster, fields string
+		want                  []string
+	}{
+		{"all", "echo", all, []string{none("TcpConnectionStart", "-", "-"), connected, periodic, periodic, end}},
+		{"start", "echo", "access_log_options: {flush_access_log_on_start: true}", []string{none("TcpConnectionStart", "-", "-"), end}},
+		{"connected", "echo", "access_log_options: {flush_access_log_on_connected: true}", []string{connected, end}},
+		{"interval", "echo", "access_log_options: {access_log_flush_interval: 0.05s}", []string{periodic, periodic, end}},
+		{"deprecated", "echo", "flush_access_log_on_connected: true, access_log_flush_interval: 0.05s", []string{connected, periodic, periodic, end}},
+		{"missing", "missing", all, []string{none("TcpConnectionStart", "-", "-"), none("TcpConnectionEnd", "-", "NC")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			log := &syncBuffer{}
+			r := start(t, bootstrapOf(listen("l", tcpTo("p", "cluster: "+tt.cluster, logTo("log", operators), tt.fields)), upstreamAt("echo", []string{echo})), logged(log),
+				func(_ *proxyrun.Flags, o *proxy.Options) { o.LogFlushInterval = time.Millisecond })
+			c := r.dial(t, "l")
+			if tt.cluster == "echo" {
+				say(t, c, "x")
+				hear(t, c, "x")
+				for strings.Contains(tt.fields, "interval") && strings.Count(log.String(), periodic) < 2 {
+					time.Sleep(time.Millisecond)
+				}
+				_ = c.CloseWrite()
+			}
+			ends(t, c, "")
+			r.until(t, "listener.l.downstream_cx_active: 0")
+			r.finish(t)
+			got := strings.Split(strings.TrimSpace(log.String()), "\n")
+			seen := 0 // however many intervals pass, two lines are compared
+			got = slices.DeleteFunc(got, func(line string) bool {
+				if !strings.Contains(line, "TcpPeriodic") {
+					return false
+				}
+				if strings.Contains(line, "rx=1") {
+					seen++
+				}
+				return seen > 2 || strings.Contains(line, "rx=0")
+			})
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
 }

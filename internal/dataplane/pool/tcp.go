@@ -117,7 +117,9 @@ func (t *TCP) OnOpen() {
 	s.Inc(t.host.Stats.RqTotal)
 	t.host.AddRqActive(1)
 	t.info.Local = t.conn.Local()
+	t.info.ConnectStart, t.info.ConnectEnd = t.since, t.openAt
 	if t.tls != nil {
+		t.info.ConnectEnd, t.info.HandshakeEnd = 0, t.openAt
 		t.info.TLS = t.tls()
 		t.c.opt.CountTransport(s, t.transport, true)
 	}

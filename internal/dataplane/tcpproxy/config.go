@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,9 +18,12 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
-// Stats are "tcp.<prefix>." (NF-08).
+// Stats are "tcp.<prefix>." (NF-08). What belongs to parts that are not built is
+// always 0.
 type Stats struct {
+	CxDrainClose       stats.Counter `stat:"downstream_cx_drain_close"`
 	CxNoRoute          stats.Counter `stat:"downstream_cx_no_route"`
+	CxOverloadClose    stats.Counter `stat:"downstream_cx_overload_close"`
 	CxRxBuffered       stats.Gauge   `stat:"downstream_cx_rx_bytes_buffered"`
 	CxRxTotal          stats.Counter `stat:"downstream_cx_rx_bytes_total"`
 	CxTotal            stats.Counter `stat:"downstream_cx_total"`
@@ -29,11 +33,8 @@ type Stats struct {
 	FlowResumed        stats.Counter `stat:"downstream_flow_control_resumed_reading_total"`
 	IdleTimeout        stats.Counter `stat:"idle_timeout"`
 	MaxDuration        stats.Counter `stat:"max_downstream_connection_duration"`
-	OnDemandAttempt    stats.Counter `stat:"on_demand_cluster_attempt"`
-	OnDemandMissing    stats.Counter `stat:"on_demand_cluster_missing"`
-	OnDemandSuccess    stats.Counter `stat:"on_demand_cluster_success"`
-	OnDemandTimeout    stats.Counter `stat:"on_demand_cluster_timeout"`
 	EarlyDataReceived  stats.Counter `stat:"early_data_received_count_total"`
+	RouteDelayed       stats.Counter `stat:"route_delayed_total"`
 	UpstreamFlush      stats.Gauge   `stat:"upstream_flush_active"`
 	UpstreamFlushTotal stats.Counter `stat:"upstream_flush_total"`
 }
@@ -52,6 +53,7 @@ type Config struct {
 	backoffMax  time.Duration
 	bufferLimit int
 	logs        accesslog.Logs
+	log         logging
 	onDemand    *onDemand // nil: clusters are not discovered on demand
 	Stats       Stats
 }
@@ -96,7 +98,7 @@ func New(c *tcpv3.TcpProxy, env *Env) (*Config, error) {
 	}
 	logs, err := env.Logs("access_log", c.GetAccessLog())
 	out.logs = logs
-	return out, errors.Join(err, out.readClusters(c, env), out.readOnDemand(c.GetOnDemand(), env), refuse(c))
+	return out, errors.Join(err, out.log.read(c), out.readClusters(c, env), out.readOnDemand(c, env), refuse(c))
 }
 
 func (c *Config) readClusters(m *tcpv3.TcpProxy, env *Env) error {
@@ -120,6 +122,24 @@ func (c *Config) readClusters(m *tcpv3.TcpProxy, env *Env) error {
 	return errors.New("cluster_specifier: a cluster or weighted_clusters is needed")
 }
 
+// age is how long a connection may last; 0 is for ever.
+func (c *Config) age(random uint64) time.Duration {
+	return c.maxDuration + time.Duration(c.jitter*float64(c.maxDuration)*float64(random>>11)/(1<<53))
+}
+
+// wait is how long the attempt after so many waits: up to twice as long as the
+// one before it.
+func (c *Config) wait(attempts int, random uint64) time.Duration {
+	if c.backoff == 0 {
+		return 0
+	}
+	d := c.backoffMax
+	if n := attempts - 1; n < 16 {
+		d = min(d, c.backoff<<n)
+	}
+	return time.Duration(random % uint64(max(d, 1)))
+}
+
 // refuse names what is set and not built.
 func refuse(c *tcpv3.TcpProxy) error {
 	var names []string
@@ -127,6 +147,8 @@ func refuse(c *tcpv3.TcpProxy) error {
 		"tunneling_config": c.GetTunnelingConfig() != nil, "hash_policy": len(c.GetHashPolicy()) > 0, "metadata_match": c.GetMetadataMatch() != nil,
 		"on_demand.resources_locator": c.GetOnDemand().GetResourcesLocator() != "", "proxy_protocol_tlvs": len(c.GetProxyProtocolTlvs()) > 0,
 		"max_early_data_bytes": c.GetMaxEarlyDataBytes() != nil, "upstream_connect_mode": c.GetUpstreamConnectMode() != 0,
+		"downstream_idle_timeout": c.GetDownstreamIdleTimeout() != nil, "upstream_idle_timeout": c.GetUpstreamIdleTimeout() != nil,
+		"proxy_protocol_tlv_merge_policy": c.GetProxyProtocolTlvMergePolicy() != 0, "check_drain_close": c.GetCheckDrainClose() != nil,
 	} {
 		if set {
 			names = append(names, name)
@@ -135,6 +157,7 @@ func refuse(c *tcpv3.TcpProxy) error {
 	if len(names) == 0 {
 		return nil
 	}
+	slices.Sort(names)
 	return fmt.Errorf("%s: known but not built in this version", strings.Join(names, ", "))
 }
 

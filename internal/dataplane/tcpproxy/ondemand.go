@@ -10,6 +10,7 @@ import (
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/demand"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
 // onDemand is where clusters are discovered when a connection needs them
@@ -17,11 +18,21 @@ import (
 type onDemand struct {
 	source  *corev3.ConfigSource
 	timeout time.Duration
+	stats   onDemandStats
+}
+
+// onDemandStats are those of "tcp.<prefix>." that are there only with on_demand.
+type onDemandStats struct {
+	Attempt stats.Counter `stat:"on_demand_cluster_attempt"`
+	Missing stats.Counter `stat:"on_demand_cluster_missing"`
+	Success stats.Counter `stat:"on_demand_cluster_success"`
+	Timeout stats.Counter `stat:"on_demand_cluster_timeout"`
 }
 
 const defaultDemandTimeout = time.Minute
 
-func (c *Config) readOnDemand(m *tcpv3.TcpProxy_OnDemand, env *Env) error {
+func (c *Config) readOnDemand(t *tcpv3.TcpProxy, env *Env) error {
+	m := t.GetOnDemand()
 	if m.GetOdcdsConfig() == nil {
 		return nil
 	}
@@ -32,6 +43,7 @@ func (c *Config) readOnDemand(m *tcpv3.TcpProxy_OnDemand, env *Env) error {
 		}
 		o.timeout = d.AsDuration()
 	}
+	env.Stats.Scope("tcp." + t.GetStatPrefix()).Fill(&o.stats)
 	c.onDemand = o
 	if env.CheckClusterSource == nil {
 		return nil
@@ -54,10 +66,10 @@ func (s *session) await(name string) bool {
 	if s.cfg.onDemand == nil || name == "" || !ok || u.Waits() == nil {
 		return false
 	}
-	s.w.Stats.Inc(s.cfg.Stats.OnDemandAttempt)
+	s.w.Stats.Inc(s.cfg.onDemand.stats.Attempt)
 	s.waiting = &waiting{}
 	s.waiting.timer.Init(s.w.Loop, func() {
-		s.w.Stats.Inc(s.cfg.Stats.OnDemandTimeout)
+		s.w.Stats.Inc(s.cfg.onDemand.stats.Timeout)
 		s.stopWaiting()
 		s.noCluster()
 	})
@@ -65,13 +77,12 @@ func (s *session) await(name string) bool {
 	u.Waits().Add(&s.waiting.wait, demand.Key{Kind: demand.Cluster, Name: name, Source: s.cfg.onDemand.source}, func() {
 		s.stopWaiting()
 		if s.cl = s.clusters().Cluster(name); s.cl == nil {
-			s.w.Stats.Inc(s.cfg.Stats.OnDemandMissing)
+			s.w.Stats.Inc(s.cfg.onDemand.stats.Missing)
 			s.noCluster()
 			return
 		}
-		s.w.Stats.Inc(s.cfg.Stats.OnDemandSuccess)
-		s.info.Cluster = name
-		s.connect()
+		s.w.Stats.Inc(s.cfg.onDemand.stats.Success)
+		s.found(name)
 	})
 	return true
 }

@@ -1,11 +1,10 @@
 package tcpproxy
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/xebec-proxy/xebec/filter"
-	"github.com/xebec-proxy/xebec/internal/dataplane/format"
+	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/listener"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
 	"github.com/xebec-proxy/xebec/internal/dataplane/pool"
@@ -22,13 +21,14 @@ type Clusters interface{ Clusters() *pool.Set }
 func (p *Proxy) Open(w *listener.Worker, c *listener.Connection) listener.Session {
 	s := &session{cfg: p.Config, w: w, c: c, d: c.Downstream(), info: c.Stream()}
 	w.Stats.Inc(s.cfg.Stats.CxTotal)
+	s.info.UpstreamAsked = true
 	s.idle.Init(w.Loop, s.onIdle)
 	s.age.Init(w.Loop, s.onAge)
 	s.retry.Init(w.Loop, s.connect)
 	if s.cfg.maxDuration > 0 {
-		j := time.Duration(s.cfg.jitter * float64(s.cfg.maxDuration) * float64(w.Loop.Random()>>11) / (1 << 53))
-		s.age.Set(s.cfg.maxDuration + j)
+		s.age.Set(s.cfg.age(w.Loop.Random()))
 	}
+	s.logs.start(s)
 	s.d.Pause() // until there is somebody to take what comes
 	s.paused = true
 	s.begin()
@@ -44,19 +44,22 @@ type session struct {
 	info *filter.StreamInfo
 
 	cl       *pool.Cluster
+	host     *cluster.Host // tried last
 	up       *pool.TCP
 	open     bool // the upstream connection is
+	served   bool // it was
 	attempts int
-	paused   bool   // reading from the client
-	early    []byte // received before there was an upstream connection
-	downEnd  bool   // the client sends no more
-	upEnd    bool   // the host sends no more
+	began    time.Duration // of the first attempt
+	paused   bool          // reading from the client
+	early    []byte        // received before there was an upstream connection
+	downEnd  bool          // the client sends no more
+	upEnd    bool          // the host sends no more
 	downGone bool
-	done     bool
 	flushing bool
 
 	idle, age, retry loop.Timer
 	waiting          *waiting // for the cluster, or nil
+	logs             sessionLogs
 }
 
 func (s *session) begin() {
@@ -68,7 +71,13 @@ func (s *session) begin() {
 		}
 		return
 	}
+	s.found(name)
+}
+
+// found begins to connect to a cluster.
+func (s *session) found(name string) {
 	s.info.Cluster = name
+	s.began = s.w.Loop.Now()
 	s.connect()
 }
 
@@ -88,6 +97,9 @@ const (
 
 // fail ends a connection that finds no upstream.
 func (s *session) fail(flag filter.Flags, why string) {
+	if s.cl != nil {
+		s.answered()
+	}
 	s.info.Flags |= flag
 	s.c.CloseReason(why)
 	s.w.Loop.AtEnd(func() { s.d.Abort(false) })
@@ -104,6 +116,7 @@ func (s *session) connect() {
 		s.fail(filter.FlagNoHealthyUpstream, noneHealthy)
 		return
 	}
+	s.host = host
 	t := s.cl.Dial(host, 0, s.upstream())
 	if t == nil {
 		return // a circuit breaker: OnFailed was called
@@ -111,10 +124,29 @@ func (s *session) connect() {
 	s.up = t
 	s.attempts++
 	s.info.Attempts = s.attempts
+	s.notice(host)
+}
+
+// notice tells the stream's info of the host.
+func (s *session) notice(host *cluster.Host) {
 	s.info.HasUpstream = true
+	up, a := &s.info.Upstream, host.Attributes()
+	up.Host, up.HostName, up.Metadata = host.Address(), host.Hostname(), a.Metadata
+	up.Region, up.Zone, up.SubZone = a.Locality.Region, a.Locality.Zone, a.Locality.SubZone
+	s.tried(host)
+}
+
+// tried adds a host to those that were tried.
+func (s *session) tried(host *cluster.Host) {
 	up := &s.info.Upstream
-	up.Host, up.HostName = host.Address(), host.Hostname()
-	up.Attempted = append(up.Attempted, up.Host)
+	up.Attempted = append(up.Attempted, host.Address())
+	up.AttemptedNames = append(up.AttemptedNames, host.Hostname())
+}
+
+// answered notes how long it took to have an upstream connection, or none.
+func (s *session) answered() {
+	up := &s.info.Upstream
+	up.PoolReady, up.PoolAnswered = s.w.Loop.Now()-s.began, true
 }
 
 // upstream is the session as its upstream connection's handler.
@@ -125,9 +157,14 @@ type upstream session
 // OnOpen implements pool.TCPHandler.
 func (u *upstream) OnOpen() {
 	s := (*session)(u)
-	s.open = true
+	s.open, s.served = true, true
 	in := s.up.Info()
-	s.info.Upstream.Local, s.info.Upstream.ConnectionID, s.info.Upstream.TLS = in.Local, in.ID, in.TLS
+	up := &s.info.Upstream
+	up.Local, up.ConnectionID, up.TLS = in.Local, in.ID, in.TLS
+	up.ConnectStart, up.ConnectEnd, up.HandshakeEnd = in.ConnectStart, in.ConnectEnd, in.HandshakeEnd
+	up.AttemptedIDs = append(up.AttemptedIDs, in.ID)
+	s.answered()
+	s.logs.connected(s)
 	s.activity()
 	if len(s.early) > 0 {
 		s.up.Conn().Write(s.early)
@@ -155,6 +192,7 @@ func (u *upstream) OnFailed(why pool.Reset, failure string) {
 	case pool.PendingOverflow: // one of the attempts, at no host
 		s.attempts++
 		s.info.Attempts = s.attempts
+		s.tried(s.host)
 	default:
 		s.info.Flags |= filter.FlagUpstreamConnectionFailure
 	}
@@ -163,19 +201,7 @@ func (u *upstream) OnFailed(why pool.Reset, failure string) {
 		s.fail(filter.FlagUpstreamRetryLimitExceeded, connectFailed)
 		return
 	}
-	s.retry.Set(s.backoff())
-}
-
-// backoff is how long the next attempt waits.
-func (s *session) backoff() time.Duration {
-	if s.cfg.backoff == 0 {
-		return 0
-	}
-	d := s.cfg.backoffMax
-	if n := s.attempts - 1; n < 16 {
-		d = min(d, s.cfg.backoff<<n)
-	}
-	return time.Duration(s.w.Loop.Random() % uint64(max(d, 1)))
+	s.retry.Set(s.cfg.wait(s.attempts, s.w.Loop.Random()))
 }
 
 // OnData implements pool.TCPHandler.
@@ -229,6 +255,7 @@ func (u *upstream) OnClose(why loop.Reason) {
 	}
 	if why == loop.RemoteReset {
 		s.info.Flags |= filter.FlagUpstreamRemoteReset
+		s.info.Upstream.DetectedClose, s.c.Info.DetectedClose = filter.ClosedByRemoteReset, filter.ClosedByLocalReset
 		s.d.Abort(true) // as the host did
 		return
 	}
@@ -292,6 +319,9 @@ func (s *session) OnDrained() {
 // OnClose implements listener.Session.
 func (s *session) OnClose(why loop.Reason, _ error) {
 	s.downGone = true
+	if why == loop.RemoteReset {
+		s.c.Info.DetectedClose = filter.ClosedByRemoteReset
+	}
 	s.stopWaiting()
 	s.age.Unlink()
 	s.retry.Unlink()
@@ -301,7 +331,7 @@ func (s *session) OnClose(why loop.Reason, _ error) {
 	if !s.flushing {
 		s.idle.Unlink()
 	}
-	s.log()
+	s.logs.end(s)
 }
 
 // closeUpstream ends the upstream connection after the client's; what the
@@ -342,33 +372,18 @@ func (s *session) onIdle() {
 		s.up.Close(true)
 		return
 	}
-	s.c.CloseReason("tcp_session_idle_timeout")
-	s.d.Abort(false)
+	s.end("tcp_session_idle_timeout")
 }
 
 func (s *session) onAge() {
 	s.w.Stats.Inc(s.cfg.Stats.MaxDuration)
 	s.info.Flags |= filter.FlagDurationTimeout
-	s.c.CloseReason("max_connection_duration_reached")
+	s.end("max_connection_duration_reached")
+}
+
+// end closes both connections for a reason.
+func (s *session) end(why string) {
+	s.info.Upstream.LocalCloseReason = why
+	s.c.CloseReason(why)
 	s.d.Abort(false)
-}
-
-func (s *session) log() {
-	if s.done {
-		return
-	}
-	s.done = true
-	if s.info.RequestID == "" {
-		s.info.RequestID = streamID(s.w.Loop.Random(), s.w.Loop.Random())
-	}
-	s.info.Timing.End = s.w.Loop.Now()
-	if len(s.cfg.logs) > 0 {
-		c := format.Context{Info: s.info, Now: s.w.Loop.Wall(), LogType: "TcpConnectionEnd"}
-		s.cfg.logs.Log(s.w.Log, &c)
-	}
-}
-
-// streamID is %STREAM_ID% of a connection: a random UUID.
-func streamID(a, b uint64) string {
-	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&0xffffffffffff)
 }
