@@ -243,8 +243,22 @@ func (s *netSocket) close(abort bool) {
 		_ = nc.SetReadDeadline(time.Unix(1, 0)) // the reader leaves; the writer closes
 		if abort {
 			_ = nc.Close()
+			return
 		}
+		_ = nc.SetWriteDeadline(time.Now().Add(s.bound()))
 	}
+}
+
+// lastWrites is how long a closed connection may take to send what it was given
+// before, unless it has a flush timeout. Where there are descriptors the system
+// does that, in its own time.
+const lastWrites = 10 * time.Second
+
+func (s *netSocket) bound() time.Duration {
+	if p := s.conn.patience; p > 0 {
+		return p
+	}
+	return lastWrites
 }
 
 func (s *netSocket) adopt(c *Conn) { s.conn = c }
