@@ -288,7 +288,8 @@ func TestRefusedStream(t *testing.T) {
 	v.counts(t, "cluster.back.upstream_cx_total 1", "cluster.back.upstream_rq_retry 1", "cluster.back.upstream_rq_rx_reset 1")
 }
 
-// Proves CM-23: a host that does not answer PING loses its connection.
+// Proves CM-23. Partly proves HC-08: a host that does not answer PING loses its connection, with
+// what waits there; one that does keeps it.
 func TestUpstreamKeepalive(t *testing.T) {
 	pinged := make(chan struct{}, 100)
 	var quiet atomic.Bool

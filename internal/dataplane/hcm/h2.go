@@ -19,7 +19,6 @@ type serverH2 struct {
 	second  loop.Timer // of the GOAWAY that ends draining
 	ping    loop.Timer
 	pinged  bool
-	acked   bool
 	broken  bool // the client violated the protocol
 	feeding bool
 	fell    bool // what is being read ended a stream by such a violation
@@ -53,25 +52,34 @@ func (h *serverH2) jitter(d time.Duration) time.Duration {
 	return d + time.Duration(h.c.cfg.KeepaliveJitter*float64(d)*float64(h.c.sv.W.Loop.Random()>>11)/(1<<53))
 }
 
+// onPing asks whether the client is alive, or ends the connection of one that has
+// not answered (HC-08).
 func (h *serverH2) onPing() {
 	cfg := h.c.cfg
-	switch {
-	case h.pinged && !h.acked:
+	if h.pinged {
 		h.c.sv.W.Stats.Inc(cfg.Codecs.Keepalive)
 		h.c.local = true
 		h.c.d.Abort(false)
-	case h.pinged:
-		h.pinged, h.acked = false, false
-		h.ping.Set(h.jitter(cfg.KeepaliveInterval))
-	default:
-		h.pinged = true
-		h.c.d.Writer()
-		h.conn.Ping([8]byte{1})
-		h.ping.Set(cfg.KeepaliveTimeout)
+		return
+	}
+	h.pinged = true
+	h.c.d.Writer()
+	h.conn.Ping([8]byte{1})
+	h.ping.Set(cfg.KeepaliveTimeout)
+}
+
+// OnPingAck implements http2.Handler.
+func (h *serverH2) OnPingAck([8]byte) {
+	if h.pinged {
+		h.pinged = false
+		h.ping.Set(h.jitter(h.c.cfg.KeepaliveInterval))
 	}
 }
 
 func (h *serverH2) feed(data []byte) {
+	if h.pinged {
+		h.ping.Set(h.c.cfg.KeepaliveTimeout) // who sends is alive: the answer may be behind it
+	}
 	h.c.d.Writer()
 	h.fell, h.feeding = false, true
 	err := h.conn.Feed(data)
@@ -290,9 +298,6 @@ func (h *serverH2) OnGoAway(uint32, http2.ErrCode) {}
 
 // OnSettings implements http2.Handler.
 func (h *serverH2) OnSettings() {}
-
-// OnPingAck implements http2.Handler.
-func (h *serverH2) OnPingAck([8]byte) { h.acked = true }
 
 // Runtime keys of the guard against rapid resets (HC-07), and their defaults.
 const (

@@ -17,7 +17,6 @@ type h2Client struct {
 	stats  *cluster.HTTP2Stats
 	why    Reset // what the end of the connection means to its streams
 	sent   bool  // a keepalive is under way
-	acked  bool
 	resume func()
 }
 
@@ -305,23 +304,23 @@ func (h *h2Client) OnSettings() {
 }
 
 // OnPingAck implements http2.Handler.
-func (h *h2Client) OnPingAck([8]byte) { h.acked = true }
+func (h *h2Client) OnPingAck([8]byte) {
+	if !h.sent {
+		return
+	}
+	h.sent = false
+	h.cl.ping.Stop()
+	if o := h.cl.pool.c.opt; o.KeepaliveInterval > 0 {
+		h.cl.ping.Set(jittered(h.cl.pool.c.w.Loop, o.KeepaliveInterval, o.KeepaliveJitter))
+	}
+}
 
 // onPing sends a keepalive, or ends a connection that did not answer one.
 func (h *h2Client) onPing() {
-	o := h.cl.pool.c.opt
-	w := h.cl.pool.c.w
-	if h.sent && !h.acked {
-		w.Stats.Inc(h.stats.KeepaliveTimeout)
+	if h.sent {
+		h.cl.pool.c.w.Stats.Inc(h.stats.KeepaliveTimeout)
 		h.cl.local = true
 		h.cl.conn.Abort(false)
-		return
-	}
-	if h.sent && h.acked {
-		h.sent, h.acked = false, false
-		if o.KeepaliveInterval > 0 {
-			h.cl.ping.Set(jittered(w.Loop, o.KeepaliveInterval, o.KeepaliveJitter))
-		}
 		return
 	}
 	h.probe()
@@ -366,6 +365,9 @@ func (h *h2Socket) OnOpen() {}
 // OnData implements loop.Handler.
 func (h *h2Socket) OnData(data []byte) {
 	cl := h.cl
+	if h.sent {
+		cl.ping.Set(cl.pool.c.opt.KeepaliveTimeout) // who sends is alive: the answer may be behind it
+	}
 	cl.conn.Writer()
 	err := h.conn.Feed(data)
 	(*h2Client)(h).count()
