@@ -93,6 +93,7 @@ func New(cfg *listenerv3.Listener, env *Env) (*Listener, error) {
 	}
 	limit := "envoy.resource_limits.listener." + cfg.GetName() + ".connection_limit"
 	l.limit = func() (uint64, bool) { return env.Integer(limit) }
+	l.StuckTimeout = cfg.GetPerConnectionBufferHighWatermarkTimeout().AsDuration()
 	l.UseOriginal = cfg.GetUseOriginalDst().GetValue()
 	l.ContinueOnTimeout = cfg.GetContinueOnListenerFiltersTimeout()
 	l.Logs, err = env.Logs("access_log", cfg.GetAccessLog())

@@ -36,8 +36,9 @@ type Connection struct {
 	counted bool
 	done    bool
 	ended   bool
-	gone    bool // OnClose was called
-	unread  bool // see drop
+	gone    bool   // OnClose was called
+	unread  bool   // see drop
+	stuck   *stuck // nil unless a buffer has been full
 	// redirected says that Info.Local is where the client wanted to go, moved that
 	// no other listener is looked for any more.
 	redirected, moved bool
@@ -218,6 +219,7 @@ func (c *Connection) OnEnd() {
 
 // OnBlocked implements loop.Handler.
 func (c *Connection) OnBlocked() {
+	c.fill(sending, true)
 	if c.net != nil {
 		c.net.watermark(true)
 	}
@@ -228,6 +230,7 @@ func (c *Connection) OnBlocked() {
 
 // OnDrained implements loop.Handler.
 func (c *Connection) OnDrained() {
+	c.fill(sending, false)
 	if c.net != nil {
 		c.net.watermark(false)
 	}
@@ -245,6 +248,9 @@ func (c *Connection) OnClose(why loop.Reason, err error) {
 		c.chain.open.Add(-1)
 	}
 	c.stopTimer()
+	if c.stuck != nil {
+		c.stuck.timer.Unlink()
+	}
 	if c.pre != nil {
 		c.pre = nil
 		c.w.Stats.GaugeAdd(c.l.Stats.PreCxActive, -1)

@@ -37,6 +37,8 @@ type Listener struct {
 	ContinueOnTimeout bool
 	// BufferLimit is per_connection_buffer_limit_bytes.
 	BufferLimit int
+	// StuckTimeout is per_connection_buffer_high_watermark_timeout; 0 is none.
+	StuckTimeout time.Duration
 	// UseOriginal is use_original_dst: connections that were redirected go to the
 	// listener of the address that was wanted, if there is one (LM-12).
 	UseOriginal bool

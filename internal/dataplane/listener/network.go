@@ -128,9 +128,11 @@ func (n *netChain) limit() {
 	switch {
 	case !n.paused && held > n.c.l.BufferLimit:
 		n.paused = true
+		n.c.fill(holding, true)
 		n.c.conn.Pause()
 	case n.paused && held <= n.c.l.BufferLimit/2:
 		n.paused = false
+		n.c.fill(holding, false)
 		n.c.conn.Resume()
 	}
 }
