@@ -152,6 +152,9 @@ func (b *builder) codecs() {
 		o.HTTP1.Underscores, o.HTTP2.Underscores = http1.DropUnderscores, http2.UnderscoresDrop
 	}
 	o.StreamErrorOnInvalid = invalid
+	if v := c.GetHttpProtocolOptions().GetOverrideStreamErrorOnInvalidHttpMessage(); v != nil {
+		o.StreamErrorOnInvalid = v.GetValue()
+	}
 	o.Proxy100 = c.GetProxy_100Continue()
 	o.RuntimeInteger = b.env.FilterEnv.RuntimeInteger
 	if k := c.GetHttp2ProtocolOptions().GetConnectionKeepalive(); k != nil {

@@ -71,7 +71,8 @@ type Config struct {
 	KeepaliveInterval time.Duration
 	KeepaliveTimeout  time.Duration
 	KeepaliveJitter   float64
-	// StreamErrorOnInvalid resets only the stream of an invalid message.
+	// StreamErrorOnInvalid keeps a connection of HTTP/1 after a request that was
+	// read and is answered with 400. HTTP2 has its own.
 	StreamErrorOnInvalid bool
 	// MatchUpstream makes :scheme that of the upstream connection.
 	MatchUpstream bool
