@@ -170,8 +170,8 @@ func TestRapidResetLifetime(t *testing.T) {
 	v.counts(t, "http.in.downstream_rq_too_many_premature_resets 1")
 }
 
-// Partly proves OV-08: each limit answers by itself and is seen in the log and the
-// statistics. Those of pools and floods are proved with them.
+// Proves OV-08 with TestTimeAndCapacityLimits, TestFloods and TestRapidReset: each limit
+// answers by itself and is seen in the log and the statistics.
 func TestProtectiveLimits(t *testing.T) {
 	v := (&site{routes: direct, listener: "", manager: "max_request_headers_kb: 1, common_http_protocol_options: {max_headers_count: 5},"}).serve(t)
 	w := v.dial(t)
@@ -189,4 +189,33 @@ func TestProtectiveLimits(t *testing.T) {
 	f.want(1, "reset INTERNAL_ERROR")
 	v.counts(t, "http.in.downstream_rq_4xx 2", "http.in.downstream_cx_protocol_error 2", "http.in.downstream_rq_active 0")
 	v.logged(t, "431 DPE http1.headers_too_large", "431 DPE http1.too_many_headers", "0 DR http2.header_list_size_too_large")
+}
+
+// Partly proves OV-08: timeouts, circuit breakers and the limit of connections.
+func TestTimeAndCapacityLimits(t *testing.T) {
+	v := (&site{
+		hosts: []string{silent(t)}, cluster: "circuit_breakers: {thresholds: [{max_connections: 1, max_pending_requests: 1}]},",
+		manager: "request_timeout: 0.5s,", routes: "{match: {prefix: /}, route: {cluster: back, timeout: 2s}}",
+		top: "layered_runtime: {layers: [{name: static, static_layer: {envoy.resource_limits.listener.front.connection_limit: 3}}]}",
+	}).serve(t)
+	w := v.dial(t)
+	w.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n")
+	w.want("408 request timeout")
+	w.ended()
+	_ = w.Close()
+	v.counts(t, "http.in.downstream_rq_timeout 1", "cluster.back.upstream_cx_active 0", "listener.front.downstream_cx_active 0")
+	under, waits, over := v.dial(t), v.dial(t), v.dial(t)
+	under.get("/")
+	v.counts(t, "cluster.back.upstream_rq_active 1")
+	waits.get("/")
+	v.counts(t, "cluster.back.upstream_rq_pending_active 1")
+	over.get("/")
+	over.want("503 upstream connect error or disconnect/reset before headers. reset reason: overflow")
+	late := v.dial(t)
+	late.untilClosed()
+	v.counts(t, "cluster.back.upstream_rq_pending_overflow 1", "listener.front.downstream_cx_overflow 1", "listener.front.downstream_cx_active 3")
+	under.want("504 upstream request timeout")
+	waits.want("504 upstream request timeout")
+	v.counts(t, "cluster.back.upstream_rq_timeout 2", "http.in.downstream_rq_active 0")
+	v.logged(t, "408 - request_overall_timeout", "503 UO upstream_reset_before_response_started{overflow}", "504 UT response_timeout", "504 UT response_timeout")
 }
