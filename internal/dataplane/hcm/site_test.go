@@ -192,11 +192,11 @@ func (s *site) dial2(mute bool) *client2 {
 	c := &client2{client: s.dial(), next: 1, got: make(chan seen, 1000), mute: mute}
 	c.fr = http2.NewFramer(c, c.r)
 	c.enc.enc = hpack.NewEncoder(&c.enc)
-	go c.read()
 	_, err := io.WriteString(c, http2.ClientPreface)
 	if err = errors.Join(err, c.fr.WriteSettings(), c.fr.WriteSettingsAck()); err != nil {
 		s.t.Fatal(err)
 	}
+	go c.read() // which writes answers to pings, when nobody else writes any more
 	return c
 }
 
