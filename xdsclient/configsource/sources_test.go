@@ -379,7 +379,9 @@ func TestAutoIsV3(t *testing.T) {
 				var o opened
 				var types []string
 				c := config(t, &o)
-				c.GRPC = func(*corev3.GrpcService) (xdsclient.Transport, error) { return versioned{transport{"svc", &o}, &types}, nil }
+				c.GRPC = func(*corev3.GrpcService) (xdsclient.Transport, error) {
+					return versioned{transport{"svc", &o}, &types}, nil
+				}
 				s := sources(t, c)
 				r, err := s.For(parse(t, "{"+version+"apiConfigSource: {"+transportVersion+"apiType: GRPC, "+grpcService+"}}"), xds.ClusterType, "a", nil)
 				if err != nil {
