@@ -156,7 +156,8 @@ type UpstreamInfo struct {
 	PoolAnswered bool
 	// WireSent and WireReceived count bytes on the upstream connection.
 	WireSent, WireReceived uint64
-	// Attempted lists the hosts of all attempts, oldest first.
+	// Attempted lists the hosts that were connected to, oldest first; of an HTTP
+	// request only that of the last attempt, as in Envoy.
 	Attempted []Address
 	// AttemptedNames and AttemptedIDs are the names of these hosts, and the
 	// connections that were used.
