@@ -33,16 +33,18 @@ type Connection struct {
 	session Session
 	net     *netChain   // with filters before the last one
 	timer   *loop.Timer // of listener filters, then of the handshake; nil without
+	stuck   *stuck      // nil unless a buffer has been full
+	got     uint64      // bytes for network filters
+
+	// What is small stands together: there may be many idle connections.
 	counted bool
 	done    bool
 	ended   bool
-	gone    bool   // OnClose was called
-	unread  bool   // see drop
-	stuck   *stuck // nil unless a buffer has been full
+	gone    bool // OnClose was called
+	unread  bool // see drop
 	// redirected says that Info.Local is where the client wanted to go, moved that
 	// no other listener is looked for any more.
 	redirected, moved bool
-	got               uint64 // bytes for network filters
 }
 
 // Accept takes a connection that a socket accepted.
