@@ -91,7 +91,7 @@ func resultOp(name string) *op {
 			return append(dst, c.LogType...), true
 		}}
 	case "UNIQUE_ID":
-		return &op{text: func(dst []byte, _ *Context) ([]byte, bool) { return appendUUID(dst), true }}
+		return &op{text: func(dst []byte, _ *Context) ([]byte, bool) { return AppendUUID(dst), true }}
 	case "TRACE_ID", "SPAN_ID": // no tracer can be configured
 		return never()
 	case "CUSTOM_FLAGS": // no filter sets any
@@ -141,8 +141,8 @@ func appendUnspaced(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendUUID appends a new random UUID (version 4).
-func appendUUID(dst []byte) []byte {
+// AppendUUID appends a new random UUID (version 4), which is no secret.
+func AppendUUID(dst []byte) []byte {
 	var b [16]byte
 	for i := range 2 {
 		v := rand.Uint64() //nolint:gosec // tells lines apart, guards nothing

@@ -60,7 +60,7 @@ func (sv *Server) NewConn(cfg *Config, d Downstream, info *filter.ConnectionInfo
 	if d := cfg.MaxConnection; d > 0 {
 		c.age = &loop.Timer{}
 		c.age.Init(sv.W.Loop, c.onAge)
-		c.age.Set(d + time.Duration(cfg.MaxConnJitter*float64(d)*float64(sv.W.Loop.Random()>>11)/(1<<53)))
+		c.age.Set(sv.W.Loop.Jitter(d, cfg.MaxConnJitter))
 	}
 	return c
 }

@@ -49,7 +49,7 @@ func (c *Conn) openH2() {
 func (h *serverH2) protocol() filter.Protocol { return filter.HTTP2 }
 
 func (h *serverH2) jitter(d time.Duration) time.Duration {
-	return d + time.Duration(h.c.cfg.KeepaliveJitter*float64(d)*float64(h.c.sv.W.Loop.Random()>>11)/(1<<53))
+	return h.c.sv.W.Loop.Jitter(d, h.c.cfg.KeepaliveJitter)
 }
 
 // onPing asks whether the client is alive, or ends the connection of one that has

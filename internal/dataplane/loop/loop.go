@@ -110,6 +110,11 @@ func (l *Loop) Start() time.Time { return l.start }
 // Logger is the loop's logger.
 func (l *Loop) Logger() *slog.Logger { return l.logger }
 
+// Jitter is a time with a random part of it added, of at most a share.
+func (l *Loop) Jitter(d time.Duration, share float64) time.Duration {
+	return d + time.Duration(share*float64(d)*float64(l.Random()>>11)/(1<<53))
+}
+
 // Random is a pseudo-random number (xorshift64*), not for secrets.
 func (l *Loop) Random() uint64 {
 	x := l.rand

@@ -100,7 +100,7 @@ func (cl *client) OnOpen() {
 		}
 	}
 	if d := p.c.opt.MaxConnectionDuration; d > 0 {
-		cl.age.Set(jittered(w.Loop, d, p.c.opt.MaxConnectionJitter))
+		cl.age.Set(w.Loop.Jitter(d, p.c.opt.MaxConnectionJitter))
 	}
 	if proto == HTTP2 {
 		w.Stats.Inc(st.UpstreamCxHTTP2Total)
@@ -131,11 +131,6 @@ func (cl *client) rest() {
 	if d := cl.pool.c.opt.IdleTimeout; d > 0 {
 		cl.idle.Set(d)
 	}
-}
-
-// jittered adds a random part of a time to it.
-func jittered(l *loop.Loop, d time.Duration, part float64) time.Duration {
-	return d + time.Duration(part*float64(d)*float64(l.Random()>>11)/(1<<53))
 }
 
 func (cl *client) onIdle() {

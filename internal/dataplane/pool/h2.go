@@ -45,7 +45,7 @@ func (cl *client) openH2() {
 	h.conn.Start()
 	p.ready = append(p.ready, cl)
 	if d := p.c.opt.KeepaliveInterval; d > 0 {
-		cl.ping.Set(jittered(p.c.w.Loop, d, p.c.opt.KeepaliveJitter))
+		cl.ping.Set(p.c.w.Loop.Jitter(d, p.c.opt.KeepaliveJitter))
 	}
 }
 
@@ -311,7 +311,7 @@ func (h *h2Client) OnPingAck([8]byte) {
 	h.sent = false
 	h.cl.ping.Stop()
 	if o := h.cl.pool.c.opt; o.KeepaliveInterval > 0 {
-		h.cl.ping.Set(jittered(h.cl.pool.c.w.Loop, o.KeepaliveInterval, o.KeepaliveJitter))
+		h.cl.ping.Set(h.cl.pool.c.w.Loop.Jitter(o.KeepaliveInterval, o.KeepaliveJitter))
 	}
 }
 

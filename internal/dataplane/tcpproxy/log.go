@@ -2,7 +2,6 @@ package tcpproxy
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
@@ -79,7 +78,7 @@ func (l *sessionLogs) end(s *session) {
 
 func (l *sessionLogs) write(s *session, kind string) {
 	if s.info.RequestID == "" {
-		s.info.RequestID = streamID(s.w.Loop.Random(), s.w.Loop.Random())
+		s.info.RequestID = string(format.AppendUUID(nil))
 	}
 	if s.served { // nothing but what passes through is on the wire
 		s.info.Upstream.WireSent, s.info.Upstream.WireReceived = s.info.BytesReceived, s.info.BytesSent
@@ -88,9 +87,4 @@ func (l *sessionLogs) write(s *session, kind string) {
 		c := format.Context{Info: s.info, Now: s.w.Loop.Wall(), LogType: kind}
 		s.cfg.logs.Log(s.w.Log, &c)
 	}
-}
-
-// streamID is %STREAM_ID% of a connection: a random UUID.
-func streamID(a, b uint64) string {
-	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&0xffffffffffff)
 }
