@@ -67,6 +67,10 @@ func (d deps) ready() bool {
 
 // attachChain makes a chain follow what it needs. r.mu is held.
 func (r *Resources) attachChain(c *chainDeps) {
+	if !r.listening {
+		r.tell.hold(true)
+		defer r.tell.hold(false)
+	}
 	for _, u := range c.routes {
 		r.attachRoutes(u)
 	}
@@ -82,12 +86,12 @@ func (r *Resources) attachChain(c *chainDeps) {
 	for _, u := range c.extensions {
 		r.attachExtension(u)
 	}
-	if r.ctx != nil {
+	if r.listening {
 		r.startChain(c)
 	}
 }
 
-// startChain begins to count the time that is waited. r.ctx is set.
+// startChain begins to count the time that is waited. r.listening is set.
 func (r *Resources) startChain(c *chainDeps) {
 	for _, u := range c.routes {
 		r.startRoutes(u)

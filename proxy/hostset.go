@@ -102,7 +102,7 @@ func (r *Resources) joinHosts(u hostUser, name string, source *corev3.ConfigSour
 		}
 		r.hosts[name] = append(r.hosts[name], s)
 		r.tell.add(true, VirtualHostType, name+"/", source)
-		if r.ctx != nil {
+		if r.listening {
 			r.startHosts(s)
 		}
 	}
@@ -113,7 +113,7 @@ func (r *Resources) joinHosts(u hostUser, name string, source *corev3.ConfigSour
 	return s
 }
 
-// startHosts bounds the waiting for a source's first answer. r.ctx is set.
+// startHosts bounds the waiting for a source's first answer. r.listening is set.
 func (r *Resources) startHosts(s *hostSet) {
 	d := fetchTimeout(s.source)
 	if s.over || d <= 0 {

@@ -103,6 +103,7 @@ type Resources struct {
 	// extensions are configurations of filters.
 	extensions map[string][]*extensionState
 	listeners  map[string]*listenerSlot
+	listening  bool // what listeners need is asked for
 	serving    bool // listeners that are warm begin
 	versions   map[string]string
 	// drainingListeners end in order.
@@ -222,7 +223,7 @@ func checkAs[M proto.Message](r *Resources, m M) (M, error) {
 	return none, err
 }
 
-// begin starts what the static configuration needs.
+// begin starts what the static configuration needs, but for its listeners.
 func (r *Resources) begin(ctx context.Context) error {
 	if d := r.p.o.Discovery; d != nil {
 		if err := d.Start(ctx, r); err != nil {
@@ -235,16 +236,26 @@ func (r *Resources) begin(ctx context.Context) error {
 	r.tell.start(r.p.o.Discovery)
 	r.startRuntime()
 	r.tasks.Go(func() { r.serveAsks(ctx) })
-	for _, list := range r.hosts {
-		for _, s := range list {
-			r.startHosts(s)
-		}
-	}
 	for _, s := range r.clusterSlots() {
 		for _, e := range []*clusterEntry{s.active, s.warming} {
 			if e != nil {
 				r.startCluster(e) //nolint:contextcheck // it has ctx by r
 			}
+		}
+	}
+	return nil
+}
+
+// beginListeners asks for what listeners need, when the clusters have begun
+// (BS-24, XC-26).
+func (r *Resources) beginListeners() {
+	r.lock()
+	defer r.unlock()
+	r.listening = true
+	r.tell.release()
+	for _, list := range r.hosts {
+		for _, s := range list {
+			r.startHosts(s)
 		}
 	}
 	for _, s := range r.listenerSlots() {
@@ -257,7 +268,6 @@ func (r *Resources) begin(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // end waits for everything that begin and changes have started; their context
@@ -347,61 +357,4 @@ func sameSource(a, b *corev3.ConfigSource) bool {
 		return &corev3.ConfigSource{ConfigSourceSpecifier: s.GetConfigSourceSpecifier(), Authorities: s.GetAuthorities()}
 	}
 	return proto.Equal(place(a), place(b))
-}
-
-// teller hands on what the configuration refers to, in order and without the
-// configuration's lock: the Discovery may answer at once.
-type teller struct {
-	mu      sync.Mutex
-	to      Discovery
-	queue   []told
-	working bool
-	stopped bool
-}
-
-type told struct {
-	want      bool
-	typ, name string
-	source    *corev3.ConfigSource
-}
-
-func (t *teller) add(want bool, typ, name string, source *corev3.ConfigSource) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.stopped {
-		t.queue = append(t.queue, told{want, typ, name, source})
-	}
-}
-
-func (t *teller) start(to Discovery) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.to = to
-}
-
-func (t *teller) stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stopped, t.queue = true, nil
-}
-
-func (t *teller) flush() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.working || t.to == nil {
-		return
-	}
-	t.working = true
-	for len(t.queue) > 0 {
-		next := t.queue[0]
-		t.queue[0], t.queue = told{}, t.queue[1:] // not moved: there may be one for each of thousands of scopes
-		t.mu.Unlock()
-		if next.want {
-			t.to.Want(next.typ, next.name, next.source)
-		} else {
-			t.to.Unwant(next.typ, next.name, next.source)
-		}
-		t.mu.Lock()
-	}
-	t.working, t.queue = false, nil
 }

@@ -204,6 +204,7 @@ func (p *Proxy) initialize(ctx context.Context) bool {
 	if d != nil && !p.await(ctx, d.Listeners) {
 		return false
 	}
+	p.res.beginListeners()
 	return p.res.await(ctx, func() bool {
 		for _, s := range p.res.listeners {
 			for _, l := range []*listenerEntry{s.active, s.warming} {

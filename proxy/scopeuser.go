@@ -243,7 +243,7 @@ func (u *scopeUser) useRoutes(r *Resources, name string) *scopeRoutes {
 		x.settled = func() { u.advance(r, s.waiting, map[string]*scopeTarget{}) }
 		u.routes[name] = s
 		r.attachRoutes(x)
-		if r.ctx != nil {
+		if r.listening {
 			r.startRoutes(x)
 		}
 	}

@@ -125,6 +125,8 @@ func (r *Resources) attachSecrets(u *secretUser) {
 			s = &secretState{name: c.GetName(), source: c.GetSdsConfig()}
 			r.secrets[s.name] = append(r.secrets[s.name], s)
 			r.tell.add(true, SecretType, s.name, s.source)
+		} else {
+			r.tell.hurry(SecretType, s.name, s.source)
 		}
 		if !slices.Contains(u.states, s) {
 			s.users = append(s.users, u)
