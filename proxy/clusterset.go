@@ -37,7 +37,9 @@ type clusterEntry struct {
 	sockets []*clientTLS
 	secrets []*secretUser
 	eds     *edsState
+	again   bool               // the assignment is to be sent again
 	fetch   *time.Timer        // ends waiting for the assignment
+	ask     *time.Timer        // asks for it again
 	stop    context.CancelFunc // of Run
 	lease   *stats.Lease       // of the statistics
 }
@@ -49,7 +51,7 @@ func (e *clusterEntry) warm() bool {
 			return false
 		}
 	}
-	return e.hasHosts()
+	return e.hasHosts() && !e.again
 }
 
 // hasHosts reports whether the first hosts were found.
@@ -67,12 +69,21 @@ func (e *clusterEntry) halt() {
 	if e.stop != nil {
 		e.stop()
 	}
-	if e.fetch != nil {
-		e.fetch.Stop()
-	}
+	e.stopWaiting()
 	for _, u := range e.secrets {
 		u.halt()
 	}
+}
+
+// stopWaiting ends the waiting for the assignment.
+func (e *clusterEntry) stopWaiting() {
+	e.again = false
+	for _, t := range []*time.Timer{e.fetch, e.ask} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	e.fetch, e.ask = nil, nil
 }
 
 // SetCluster adds a cluster, or replaces the one of its name (CM-04, CM-05). A
@@ -195,7 +206,9 @@ func (r *Resources) startCluster(e *clusterEntry) {
 		r.startSecrets(u)
 	}
 	if name, source, ok := e.EDS(); ok {
-		if d := fetchTimeout(source); d > 0 && !e.hasHosts() {
+		if e.again {
+			r.waitAgain(e, name, source)
+		} else if d := fetchTimeout(source); d > 0 && !e.hasHosts() {
 			e.fetch = r.after(d, func() {
 				r.p.component("upstream").Warn("no endpoints came within initial_fetch_timeout", "cluster", e.Name(), "service", name)
 				e.GiveUp()

@@ -50,10 +50,14 @@ func (r *Resources) attachEDS(e *clusterEntry) {
 		r.tell.add(true, EndpointType, name, source)
 		r.p.stat.Main().Inc(e.Stats.UpdateAttempt)
 	}
+	replaces := slices.ContainsFunc(s.users, func(u *clusterEntry) bool { return u.Name() == e.Name() })
 	s.users = append(s.users, e)
 	e.eds = s
 	if s.last == nil {
 		return
+	}
+	if a, ok := r.p.o.Discovery.(awaiter); ok && replaces {
+		e.again = a.Await(EndpointType, name, source)
 	}
 	// The assignment suited the clusters before. If it does not suit this one,
 	// that waits for another.
@@ -67,6 +71,44 @@ func (r *Resources) attachEDS(e *clusterEntry) {
 		return
 	}
 	r.showVersion(e.Stats.Version, s.version)
+}
+
+// askAgainAfter is how long a server that knows of a change of a cluster has to send
+// its endpoints by itself, before it is asked to.
+const askAgainAfter = time.Second
+
+// waitAgain bounds the waiting of a changed cluster for its endpoints to be sent
+// again, so that it begins with those that are meant for it (XC-43). If they are
+// not sent, which not all servers do, it begins with those in force, after 15 s at
+// the latest. r.ctx is set.
+func (r *Resources) waitAgain(e *clusterEntry, name string, source *corev3.ConfigSource) {
+	d := fetchTimeout(source)
+	if d <= 0 {
+		d = fetchTimeout(nil)
+	}
+	e.ask = r.after(askAgainAfter, func() {
+		if a, ok := r.p.o.Discovery.(awaiter); ok && e.again {
+			a.AskAgain(EndpointType, name, source)
+		}
+	})
+	e.fetch = r.after(d, func() {
+		if !e.again {
+			return
+		}
+		r.p.component("upstream").Warn("endpoints were not sent again for a changed cluster, which begins with the former ones", "cluster", e.Name(), "service", name)
+		r.p.stat.Main().Inc(e.Stats.Discovery.InitFetchTimeout)
+		r.p.stat.Main().Inc(e.Stats.AssignmentUseCached)
+		e.stopWaiting()
+		r.settleNamed(e.Name())
+	})
+}
+
+// sentAgain ends that waiting.
+func (r *Resources) sentAgain(e *clusterEntry) {
+	if e.again {
+		e.stopWaiting()
+		r.settleNamed(e.Name())
+	}
 }
 
 // detachEDS is the end of that.
@@ -98,10 +140,11 @@ func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, ve
 	if err == nil && s.last != nil && s.same(&from) {
 		s.version, s.rejected = version, nil
 		r.refresh(s)
-		for _, e := range s.users {
+		for _, e := range slices.Clone(s.users) { // settling a cluster ends the former one
 			r.showVersion(e.Stats.Version, version)
 			r.p.stat.Main().Inc(e.Stats.UpdateSuccess)
 			r.p.stat.Main().Inc(e.Stats.UpdateNoRebuild)
+			r.sentAgain(e)
 		}
 		return nil
 	}
@@ -139,10 +182,7 @@ func (r *Resources) showVersion(g stats.Gauge, version string) {
 // give makes an assignment a cluster's.
 func (r *Resources) give(e *clusterEntry, a *cluster.Assignment) {
 	e.Use(a)
-	if e.fetch != nil {
-		e.fetch.Stop()
-		e.fetch = nil
-	}
+	e.stopWaiting()
 	r.settleNamed(e.Name())
 }
 
@@ -211,5 +251,6 @@ func (r *Resources) noEndpoints(s *edsState) {
 			e.Skip()
 			r.settleNamed(e.Name())
 		}
+		r.sentAgain(e)
 	}
 }

@@ -29,6 +29,14 @@ type sourceChecker interface {
 // the end of initialization on, with the configuration locked.
 type warmingWatcher interface{ Warming(yes bool) }
 
+// awaiter is a Discovery that can say when a resource has been sent again, and ask
+// for that. Both are called with the configuration locked; Await says whether it
+// will be sent again by a call of the Set… method, though it did not change.
+type awaiter interface {
+	Await(typeURL, name string, source *corev3.ConfigSource) bool
+	AskAgain(typeURL, name string, source *corev3.ConfigSource)
+}
+
 // waiter is a Discovery that says when it has ended.
 type waiter interface{ Wait() }
 

@@ -219,7 +219,8 @@ func TestClustersComeAndGo(t *testing.T) {
 }
 
 // Proves CM-04 and CM-11: a cluster whose hosts come from EDS serves when they
-// have come, is replaced without waiting for them again, and follows them.
+// have come, is replaced without waiting for them again where nobody can say that
+// they were sent again, and follows them.
 // Partly proves XC-43: a new cluster waits. Partly proves XC-16: endpoints are dropped
 // with their cluster.
 func TestEndpointsComeAndGo(t *testing.T) {

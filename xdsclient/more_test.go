@@ -302,6 +302,30 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// Partly proves XC-43: what a parent waits for is asked for once more when it is
+// told to, in both variants.
+func TestAskAgain(t *testing.T) {
+	for _, delta := range []bool{false, true} {
+		bubble(t, 1, xdsclient.Config{Delta: delta}, func(sc *scene) {
+			sc.watch(edsType(), "x")
+			sc.watch(edsType(), "y")
+			st := sc.f[0].stream(1)
+			there := eds("1", "A", "x=1")
+			there.Resources[0].Name, there.Resources[0].Version = "x", "1"
+			st.answer(there)
+			st.got()
+			sc.r.take()
+			sc.s.Await(xds.EndpointType, "x")
+			sc.s.AskAgain(xds.EndpointType, "x")
+			sc.s.AskAgain(xds.EndpointType, "nobody")
+			time.Sleep(time.Second)
+			st.expect(map[bool]string{false: "EDS v=1 n=A [x y]", true: "EDS +[x]"}[delta])
+			st.answer(there)
+			sc.r.expect(t, "x=1")
+		})
+	}
+}
+
 // Proves XC-41: what did not change is answered and not delivered, except to who
 // waits for it.
 func TestAwait(t *testing.T) {

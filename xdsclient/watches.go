@@ -174,3 +174,25 @@ func (s *Source) Await(typeURL, name string) {
 		}
 	})
 }
+
+// AskAgain asks for a resource that is watched once more: for a parent that waits
+// for its child (see [Source.Await]) when the server does not send it by itself.
+// In delta a server has to answer; in SotW it may.
+func (s *Source) AskAgain(typeURL, name string) {
+	s.post(func() {
+		t := s.types[typeURL]
+		if t == nil {
+			return
+		}
+		_, name, err := s.owner(t.Type, name)
+		e := t.entries[name]
+		if err != nil || e == nil || len(e.watches) == 0 {
+			return
+		}
+		for _, srv := range e.auth.inUse(s.key(typeURL)) {
+			l := s.link(srv, s.key(typeURL))
+			l.ch.Repeat(typeURL, name)
+			l.dirty = true
+		}
+	})
+}

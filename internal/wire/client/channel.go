@@ -76,6 +76,27 @@ func (c *Channel) Await(typeURL, name string) {
 	}
 }
 
+// Repeat asks the server to send a resource again that it has been asked for: in
+// delta by subscribing to it once more, in SotW by saying the same again, which
+// some servers answer while a parent warms (XC-43). It has no effect on names that
+// are not wanted, or that the next request names anyway.
+func (c *Channel) Repeat(typeURL, name string) {
+	x := c.subs[typeURL]
+	if x == nil {
+		return
+	}
+	e := x.names[canonical(name)]
+	switch {
+	case e == nil || !e.wanted || !x.opened || !x.told(e):
+	case !c.cfg.Delta:
+		x.repeat = true
+	default:
+		before := x.pending(e)
+		e.again = true
+		x.note(e, before)
+	}
+}
+
 // Forget drops what is held of a resource that is subscribed to, so that the
 // next receipt is a change. The server does not learn of it before the next
 // stream.

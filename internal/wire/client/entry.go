@@ -21,7 +21,8 @@ type entry struct {
 	wanted bool // subscribed to by this name
 	held   bool // body and version are the server's last good word
 	plain  bool // what is held came without a name but the body's own
-	// again: given up and taken up before the server was told (XC-22).
+	// again: given up and taken up before the server was told (XC-22), or to be
+	// repeated.
 	again  bool
 	queued bool // among the dirty ones
 	// received: held or rejected since it was last asked for, so that a full

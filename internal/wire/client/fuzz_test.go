@@ -119,6 +119,7 @@ func fuzzChannel(t *testing.T, in tape, mode uint8) {
 		case 9:
 			u := in.typ().URL
 			ch.Await(u, in.name())
+			ch.Repeat(u, in.name())
 			ch.Forget(u, in.name())
 		}
 		if in.next()%3 == 0 {

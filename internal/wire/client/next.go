@@ -97,7 +97,7 @@ func (c *Channel) Deadline() (time.Time, bool) {
 // begin makes everything wanted known to the server of a new stream, and drops
 // what is no longer wanted. It returns the names, sorted.
 func (x *sub) begin(now time.Duration) []string {
-	x.opened, x.until, x.settled = true, 1, false
+	x.opened, x.until, x.settled, x.repeat = true, 1, false, false
 	names := make([]string, 0, x.wanted)
 	for name, e := range x.names {
 		if e.wanted {
@@ -165,6 +165,7 @@ func (x *sub) name(r *Request, names []string, first bool) {
 }
 
 func (x *sub) nextSotw(now time.Duration, r *Request) {
+	x.repeat = x.repeat && r.Answer
 	if x.changes > 0 && x.wanted == 0 && !x.named {
 		// Empty lists have meant the wildcard: it is named, so that the next one
 		// can mean nothing (XS-34).

@@ -106,7 +106,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		} else {
 			s.out.WriteString("not answered\n")
 		}
-	case "sub", "unsub", "await", "forget":
+	case "sub", "unsub", "await", "repeat", "forget":
 		s.names(d)
 	case "seed":
 		s.seed(t, d)
@@ -187,6 +187,8 @@ func (s *script) names(d *datadriven.TestData) {
 				s.ch.Unsubscribe(typ.URL, name)
 			case "await":
 				s.ch.Await(typ.URL, name)
+			case "repeat":
+				s.ch.Repeat(typ.URL, name)
 			case "forget":
 				s.ch.Forget(typ.URL, name)
 			}

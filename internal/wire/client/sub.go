@@ -43,6 +43,8 @@ type sub struct {
 	sure, hollow bool
 	nonce        string
 	until        int
+	// repeat says that a SotW request is due that says nothing new.
+	repeat bool
 
 	// version is that of the last SotW response accepted. exact says that what
 	// is held by the wildcard is that and nothing else.
@@ -68,7 +70,7 @@ func (x *sub) due() bool {
 	if !x.opened {
 		return x.wanted > 0
 	}
-	return x.changes > 0 || x.hollow
+	return x.changes > 0 || x.hollow || x.repeat
 }
 
 // make returns the entry of a name.
