@@ -11,6 +11,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/xebec-proxy/xebec/internal/dataplane/giveway"
 	"github.com/xebec-proxy/xebec/internal/dataplane/support"
 	"github.com/xebec-proxy/xebec/validate"
 )
@@ -79,6 +80,7 @@ type Resources struct {
 	catalog *support.Catalog
 	tell    teller
 	asks    *asks
+	work    *giveway.Work
 
 	mu      sync.Mutex // guards everything below, and what is configured
 	seq     uint64
@@ -118,7 +120,7 @@ func newResources(p *Proxy, own []string) (*Resources, error) {
 		return nil, fmt.Errorf("tables of what is built: %w", err)
 	}
 	return &Resources{
-		p: p, catalog: catalog, changed: make(chan struct{}),
+		p: p, catalog: catalog, work: giveway.New(), changed: make(chan struct{}),
 		clusters: map[string]*clusterSlot{}, endpoints: map[string][]*edsState{},
 		asks: newAsks(), hosts: map[string][]*hostSet{},
 		routes: map[string][]*routeState{}, secrets: map[string][]*secretState{}, extensions: map[string][]*extensionState{},
@@ -167,6 +169,7 @@ func (r *Resources) lock() { r.mu.Lock() }
 func (r *Resources) unlock() {
 	r.mu.Unlock()
 	r.tell.flush()
+	r.work.Between()
 }
 
 // check refuses what is not valid or not built. It gives a copy without optional
@@ -179,11 +182,13 @@ func (r *Resources) check(m proto.Message) (proto.Message, error) {
 // checkOwn is check for a message that is nobody else's, or of a type without
 // extensions: such ones it does not change.
 func (r *Resources) checkOwn(m proto.Message) error {
+	r.work.Between()
 	if v, ok := m.(interface{ ValidateAll() error }); ok {
 		if err := v.ValidateAll(); err != nil {
 			return fmt.Errorf("Proto constraint validation failed (%w)", err) //nolint:staticcheck // Envoy's text
 		}
 	}
+	r.work.Between()
 	report := r.catalog.Check(m, nil, r.p.rt.Load().Bool)
 	r.p.stat.Main().Add(r.p.server.Deprecated, uint64(max(report.Deprecated, 0)))
 	errs := r.unknown(report.Unknown)
@@ -194,6 +199,7 @@ func (r *Resources) checkOwn(m proto.Message) error {
 		}
 		r.p.log.Warn(f.Message, "component", "config", "field", f.Path) //nolint:sloglint // the message is Envoy's
 	}
+	r.work.Between()
 	return errors.Join(errs...)
 }
 

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package giveway
+
+import "runtime"
+
+// yield lets other goroutines go first.
+func yield() { runtime.Gosched() }
