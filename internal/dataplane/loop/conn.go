@@ -137,8 +137,17 @@ func (c *Conn) Handler() Handler { return c.h }
 // Loop is the connection's loop.
 func (c *Conn) Loop() *Loop { return c.loop }
 
-// SetHigh sets the high watermark in bytes.
+// SetHigh sets the high watermark in bytes. One receive brings no more than that
+// either, but for small ones.
 func (c *Conn) SetHigh(n int) { c.high = max(n, 1) }
+
+// mostReceived is how much one receive may bring: where little output may wait,
+// little is to come that it could be made of.
+func (c *Conn) mostReceived() int { return min(scratchSize, max(c.high, leastReceived)) }
+
+// leastReceived is how much one receive may bring whatever the limit: the largest
+// record of TLS.
+const leastReceived = 16 << 10
 
 // Closed reports whether the connection is closed or about to be.
 func (c *Conn) Closed() bool { return c.state == closed || c.closing || c.state == lingering }

@@ -200,7 +200,7 @@ func (s *fdSocket) handle(events uint32) {
 
 func (s *fdSocket) receive() {
 	c := s.conn
-	b := c.loop.scratch
+	b := c.loop.scratch[:c.mostReceived()]
 	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd()), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
 	switch {
 	case e == syscall.EAGAIN || e == syscall.EINTR:
