@@ -15,10 +15,12 @@ import (
 // Many goroutines watch, cancel, fetch and look while the server changes and the
 // source is closed in the end; the race detector looks on. Callbacks never
 // overlap, and versions never go back.
-func TestConcurrentUse(t *testing.T) {
+func TestConcurrentUse(t *testing.T) { transports(t, concurrentUse) }
+
+func concurrentUse(t *testing.T, dial dialer) {
 	m := serve(t)
 	m.set(cluster(t, "c0", "0"), cluster(t, "c1", "0"))
-	s := source(t, xdsclient.Config{Servers: []xdsclient.Server{to("main", dial(m.addr))}, Delta: true})
+	s := source(t, xdsclient.Config{Servers: []xdsclient.Server{to("main", dial.to(m.addr))}, Delta: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	var group sync.WaitGroup

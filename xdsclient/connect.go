@@ -7,6 +7,13 @@ import (
 	"github.com/xebec-proxy/xebec/internal/wire/client"
 )
 
+// prompt is a stream that can take requests from whoever has them, which saves
+// waking the goroutine that writes. It is not called while Send is.
+type prompt interface {
+	// trySend is Send if it need not wait at all; otherwise false.
+	trySend(r *client.Request) bool
+}
+
 // connection is one attempt at a stream. It has two goroutines: one opens it
 // and then reads, one writes.
 type connection struct {
@@ -49,7 +56,8 @@ func (c *connection) serve(ctx context.Context, t Transport) error {
 		c.cancel() // a Send that waits has to end too
 		<-written
 	}()
-	c.s.post(c.event(func() { c.l.established(out) }))
+	now, _ := st.(prompt)
+	c.s.post(c.event(func() { c.l.established(out, now) }))
 	for {
 		r, err := st.Recv()
 		if err != nil {

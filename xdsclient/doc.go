@@ -4,9 +4,11 @@
 // A [Source] is one cache over one or several servers. [Watch] follows a
 // resource, or all of a type; [Fetch] reads once.
 //
+//	transport, err := xdsclient.NewDirect(xdsclient.DirectConfig{Address: "xds.example.com:443", TLS: &tls.Config{}})
+//	…
 //	source, err := xdsclient.NewSource(ctx, xdsclient.Config{
 //		Node:    &corev3.Node{Id: "my-program"},
-//		Servers: []xdsclient.Server{{Name: "main", Transport: xdsclient.Dial("xds.example.com:443", creds)}},
+//		Servers: []xdsclient.Server{{Name: "main", Transport: transport}},
 //	})
 //	…
 //	cancel := xdsclient.Watch(source, xdsclient.Clusters(), "backend", watcher)
@@ -30,9 +32,11 @@
 //
 // Config.Delta and Config.PerType choose between the four variants of the
 // protocol over gRPC: state of the world or delta, one stream for everything
-// (ADS) or one for each type. A [Transport] reaches a server: [Conn] over a
-// connection of yours, [Dial] over one of its own; the packages
-// xdsclient/rest and xdsclient/file poll over HTTP and follow files.
+// (ADS) or one for each type. A [Transport] reaches a server: [Direct] over
+// gRPC as cheaply as this module can, [Dial] and [Conn] over grpc-go with all it
+// has (resolvers, interceptors, credentials of its own), on a connection of their
+// own or of yours; the packages xdsclient/rest and xdsclient/file poll over HTTP
+// and follow files.
 //
 // # Several servers
 //
@@ -51,5 +55,6 @@
 // one after the other by whichever goroutine brings the first; there is a pair
 // of goroutines for each stream and none for a resource or a watch. The next
 // message of a stream is read when the watchers have returned from the one
-// before.
+// before. Over [Direct] the goroutine that reads a response from the socket also
+// decodes it, calls the watchers and writes the answer.
 package xdsclient

@@ -92,7 +92,7 @@ func (g *GRPC) Open(ctx context.Context, o Opening) (Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the node: %w", err)
 	}
-	return &grpcStream{rpc: rpc, delta: o.Delta, node: node, names: map[string]namesOf{}}, nil
+	return &grpcStream{rpc: rpc, delta: o.Delta, node: node, names: namesSent{}}, nil
 }
 
 // Close closes the connection if the transport has made it.

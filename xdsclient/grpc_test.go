@@ -27,10 +27,10 @@ func quick() xdsclient.Backoff {
 // again and again, also under the watches' feet, is followed, and nothing that is
 // cached is lost meanwhile.
 func TestRestarts(t *testing.T) {
-	variants(t, func(t *testing.T, c xdsclient.Config) {
+	variants(t, func(t *testing.T, c xdsclient.Config, dial dialer) {
 		m := serve(t)
 		m.set(cluster(t, "a", "0"), assignment(t, "a", 0))
-		c.Servers, c.Backoff = []xdsclient.Server{to("main", dial(m.addr))}, quick()
+		c.Servers, c.Backoff = []xdsclient.Server{to("main", dial.to(m.addr))}, quick()
 		s := source(t, c)
 		cds, eds := newRecord(), newRecord()
 		xdsclient.Watch(s, xdsclient.Clusters(), xdsclient.Wildcard, clusters(cds))
@@ -54,14 +54,16 @@ func TestRestarts(t *testing.T) {
 }
 
 // Proves XC-32 over real connections: two servers that come and go in turn.
-func TestFallbackOverGRPC(t *testing.T) {
+func TestFallbackOverGRPC(t *testing.T) { transports(t, fallbackOverGRPC) }
+
+func fallbackOverGRPC(t *testing.T, dial dialer) {
 	first, second := serve(t), serve(t)
 	first.set(cluster(t, "a", "first"))
 	second.set(cluster(t, "a", "second"))
 	addr := first.addr
 	first.stop()
 	s := source(t, xdsclient.Config{
-		Servers: []xdsclient.Server{to("first", dial(addr)), to("second", dial(second.addr))}, Backoff: quick(),
+		Servers: []xdsclient.Server{to("first", dial.to(addr)), to("second", dial.to(second.addr))}, Backoff: quick(),
 	})
 	r := newRecord()
 	xdsclient.Watch(s, xdsclient.Clusters(), "a", clusters(r))
@@ -107,7 +109,9 @@ func serveRude(t *testing.T, play func(n int64, st discoveryv3.AggregatedDiscove
 
 // A server that sends garbage, too much, nothing, or hangs up: the client comes
 // back, and in the end has the resource.
-func TestRudeServer(t *testing.T) {
+func TestRudeServer(t *testing.T) { transports(t, rudeServer) }
+
+func rudeServer(t *testing.T, dial dialer) {
 	body := cluster(t, "a", "1").Body()
 	good := &discoveryv3.DiscoveryResponse{
 		VersionInfo: "1", Nonce: "A", TypeUrl: xds.ClusterType, Resources: []*anypb.Any{{TypeUrl: xds.ClusterType, Value: body}},
@@ -144,8 +148,7 @@ func TestRudeServer(t *testing.T) {
 		<-st.Context().Done()
 		return nil
 	})
-	tr := dial(addr)
-	tr.MaxMessageBytes = 1 << 19
+	tr := dial(addr, 1<<19)
 	s := source(t, xdsclient.Config{Servers: []xdsclient.Server{to("rude", tr)}, Backoff: quick()})
 	r := newRecord()
 	xdsclient.Watch(s, xdsclient.Clusters(), "a", clusters(r))
@@ -153,7 +156,9 @@ func TestRudeServer(t *testing.T) {
 }
 
 // 2000 watches at once over a real connection.
-func TestManyWatches(t *testing.T) {
+func TestManyWatches(t *testing.T) { transports(t, manyWatches) }
+
+func manyWatches(t *testing.T, dial dialer) {
 	const n = 2000
 	m := serve(t)
 	var all []*xds.Resource
@@ -162,7 +167,7 @@ func TestManyWatches(t *testing.T) {
 	}
 	m.set(all...)
 	c := newCounts()
-	s := source(t, xdsclient.Config{Servers: []xdsclient.Server{to("main", dial(m.addr))}, Metrics: c})
+	s := source(t, xdsclient.Config{Servers: []xdsclient.Server{to("main", dial.to(m.addr))}, Metrics: c})
 	r := newRecord()
 	left := n
 	for i := range n {

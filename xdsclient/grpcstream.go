@@ -18,15 +18,17 @@ type grpcStream struct {
 	rpc   grpc.ClientStream
 	delta bool
 	node  []byte
-	// names are those of the last request of each type.
-	names map[string]namesOf
+	names namesSent
 	in    inbound
 }
+
+// namesSent are the names of the last request of each type.
+type namesSent map[string]namesOf
 
 // namesOf is a list of names, and its encoding.
 type namesOf struct {
 	list    []string
-	encoded mem.SliceBuffer
+	encoded []byte
 }
 
 func (s *grpcStream) Send(r *client.Request) error {
@@ -34,18 +36,18 @@ func (s *grpcStream) Send(r *client.Request) error {
 	if s.delta {
 		m = mem.BufferSlice{mem.SliceBuffer(message.AppendDelta(nil, r, s.node))}
 	} else {
-		m = mem.BufferSlice{mem.SliceBuffer(message.AppendSotw(nil, r, s.node)), s.encode(r.TypeURL, r.Names)}
+		m = mem.BufferSlice{mem.SliceBuffer(message.AppendSotw(nil, r, s.node)), mem.SliceBuffer(s.names.encode(r.TypeURL, r.Names))}
 	}
 	return s.rpc.SendMsg(m) //nolint:wrapcheck // the reader's error says why
 }
 
 // encode encodes names. A list that is the one before, as it is in every ACK, is
 // not encoded again; a list that a request has had does not change.
-func (s *grpcStream) encode(typeURL string, names []string) mem.SliceBuffer {
-	n, ok := s.names[typeURL]
+func (s namesSent) encode(typeURL string, names []string) []byte {
+	n, ok := s[typeURL]
 	if !ok || len(n.list) != len(names) || unsafe.SliceData(n.list) != unsafe.SliceData(names) {
 		n = namesOf{names, message.AppendNames(nil, names)}
-		s.names[typeURL] = n
+		s[typeURL] = n
 	}
 	return n.encoded
 }
@@ -69,7 +71,7 @@ type inbound struct {
 	spare sync.Pool
 }
 
-// memory holds a message, and what was read from it.
+// memory holds a message, unless the transport does, and what was read from it.
 type memory struct {
 	data   []byte
 	reader message.Reader
@@ -82,16 +84,22 @@ func (in *inbound) release() {
 	}
 }
 
-// take copies a message out of gRPC's buffers.
-func (in *inbound) take(message mem.BufferSlice) {
+// hold is memory for a response.
+func (in *inbound) hold() *memory {
 	m, ok := in.spare.Get().(*memory)
 	if !ok {
 		m = &memory{}
 	}
+	in.last = m
+	return m
+}
+
+// take copies a message out of gRPC's buffers.
+func (in *inbound) take(message mem.BufferSlice) {
+	m := in.hold()
 	size := message.Len()
 	m.data = slices.Grow(m.data[:0], size)[:size]
 	message.CopyTo(m.data)
-	in.last = m
 }
 
 // codec passes messages through as bytes. A received one is copied once, out of

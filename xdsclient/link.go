@@ -24,6 +24,7 @@ type link struct {
 	attempt  uint64 // events of former streams are not for this one
 	cancel   context.CancelFunc
 	out      chan []*client.Request // nil, or room for one batch
+	prompt   prompt                 // nil, or takes requests itself if it can
 	writable bool
 	urgent   bool      // what is due does not wait for more
 	sent     time.Time // the last batch
@@ -140,7 +141,7 @@ func (l *link) stop() {
 		l.cancel()
 		l.cancel = nil
 	}
-	l.state, l.out, l.wakeAt = resting, nil, time.Time{}
+	l.state, l.out, l.prompt, l.wakeAt = resting, nil, nil, time.Time{}
 	l.attempt++
 }
 
@@ -178,8 +179,8 @@ func (l *link) start() {
 }
 
 // established: requests can be sent.
-func (l *link) established(out chan []*client.Request) {
-	l.state, l.out, l.writable, l.urgent = open, out, true, true
+func (l *link) established(out chan []*client.Request, now prompt) {
+	l.state, l.out, l.prompt, l.writable, l.urgent = open, out, now, true, true
 	l.ch.Open(time.Now())
 	l.s.cfg.Logger.Info("connected", "server", l.srv.Name, "type", xds.Kind(l.typeURL))
 	l.s.gauge(StatConnected, l, 1)
@@ -195,14 +196,9 @@ func (l *link) pump() {
 			l.wakeUpAt(l.sent.Add(gather))
 			return
 		}
-		var batch []*client.Request
-		for r := l.ch.Next(now); r != nil; r = l.ch.Next(now) {
-			batch = append(batch, r)
-			l.requested(r)
-		}
 		l.urgent = false
-		if len(batch) > 0 {
-			l.writable, l.sent = false, now
+		if batch := l.due(now); len(batch) > 0 {
+			l.writable = false
 			l.out <- batch
 		}
 	}
@@ -214,6 +210,18 @@ func (l *link) pump() {
 	if at, ok := l.ch.Deadline(); ok {
 		l.wakeUpAt(at)
 	}
+}
+
+// due sends what is due as far as that needs no waiting, and returns the rest.
+func (l *link) due(now time.Time) (batch []*client.Request) {
+	for r := l.ch.Next(now); r != nil; r = l.ch.Next(now) {
+		l.sent = now
+		l.requested(r)
+		if len(batch) > 0 || l.prompt == nil || !l.prompt.trySend(r) {
+			batch = append(batch, r)
+		}
+	}
+	return batch
 }
 
 func (l *link) requested(r *client.Request) {
@@ -263,7 +271,7 @@ func (l *link) written() {
 func (l *link) ended(err error) {
 	now := time.Now()
 	l.cancel()
-	l.cancel, l.out = nil, nil
+	l.cancel, l.out, l.prompt = nil, nil, nil
 	wasOpen := l.state == open
 	answered := l.ch.Closed(now)
 	if wasOpen {

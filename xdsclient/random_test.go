@@ -112,11 +112,11 @@ func (w *walk) wrong() string {
 // Proves GC-40, GC-48, GC-52, XC-15, XC-40: whatever happens in whatever order,
 // in the end a source holds what is watched, valid and there, and nothing else.
 func TestRandomWalk(t *testing.T) {
-	variants(t, func(t *testing.T, c xdsclient.Config) {
+	variants(t, func(t *testing.T, c xdsclient.Config, dial dialer) {
 		t.Parallel()
 		for seed := range uint64(4) {
 			m := serve(t)
-			c.Servers = []xdsclient.Server{to("main", dial(m.addr))}
+			c.Servers = []xdsclient.Server{to("main", dial.to(m.addr))}
 			c.Backoff = quick()
 			w := &walk{
 				t: t, rnd: rand.New(rand.NewPCG(seed, 1)), m: m, s: source(t, c),

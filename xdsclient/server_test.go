@@ -131,8 +131,35 @@ func source(t testing.TB, c xdsclient.Config) *xdsclient.Source {
 	return s
 }
 
-func dial(addr string) *xdsclient.GRPC {
-	return xdsclient.Dial(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+// dialer makes a transport to a server; 0 is the default bound of a message.
+type dialer func(addr string, maxMessage int) xdsclient.Transport
+
+func (d dialer) to(addr string) xdsclient.Transport { return d(addr, 0) }
+
+// transports runs a test over each of the transports of gRPC.
+func transports(t *testing.T, test func(t *testing.T, dial dialer)) {
+	t.Helper()
+	t.Run("dial", func(t *testing.T) {
+		test(t, func(addr string, maxMessage int) xdsclient.Transport {
+			tr := xdsclient.Dial(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			tr.MaxMessageBytes = maxMessage
+			return tr
+		})
+	})
+	t.Run("direct", func(t *testing.T) {
+		test(t, func(addr string, maxMessage int) xdsclient.Transport {
+			return direct(t, xdsclient.DirectConfig{Address: addr, MaxMessageBytes: maxMessage})
+		})
+	})
+}
+
+func direct(t testing.TB, c xdsclient.DirectConfig) *xdsclient.Direct {
+	t.Helper()
+	tr, err := xdsclient.NewDirect(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
 }
 
 func to(name string, tr xdsclient.Transport) xdsclient.Server {
@@ -220,24 +247,28 @@ func assignments(r *record) xdsclient.Funcs[*endpointv3.ClusterLoadAssignment] {
 	})
 }
 
-// variants runs a test for all four variants (XC-01, GC-70).
-func variants(t *testing.T, test func(t *testing.T, c xdsclient.Config)) {
+// variants runs a test for all four variants (XC-01, GC-70), over each transport.
+func variants(t *testing.T, test func(t *testing.T, c xdsclient.Config, dial dialer)) {
 	t.Helper()
-	for _, delta := range []bool{false, true} {
-		for _, perType := range []bool{false, true} {
-			t.Run(fmt.Sprintf("delta=%v,per type=%v", delta, perType), func(t *testing.T) {
-				test(t, xdsclient.Config{Delta: delta, PerType: perType})
-			})
+	transports(t, func(t *testing.T, dial dialer) {
+		for _, delta := range []bool{false, true} {
+			for _, perType := range []bool{false, true} {
+				t.Run(fmt.Sprintf("delta=%v,per type=%v", delta, perType), func(t *testing.T) {
+					test(t, xdsclient.Config{Delta: delta, PerType: perType}, dial)
+				})
+			}
 		}
-	}
+	})
 }
 
 // Proves GC-30 and GC-58: as it is by default, a source speaks the aggregated
 // variant in the state of the world only, with the four types of gRPC.
-func TestGRPCVariant(t *testing.T) {
+func TestGRPCVariant(t *testing.T) { transports(t, grpcVariant) }
+
+func grpcVariant(t *testing.T, dial dialer) {
 	m := serve(t)
 	m.set(cluster(t, "a", "1"), assignment(t, "a", 1))
-	s := source(t, xdsclient.Config{Servers: []xdsclient.Server{to("main", dial(m.addr))}})
+	s := source(t, xdsclient.Config{Servers: []xdsclient.Server{to("main", dial.to(m.addr))}})
 	cds, eds := newRecord(), newRecord()
 	xdsclient.Watch(s, xdsclient.Clusters(), "a", clusters(cds))
 	xdsclient.Watch(s, xdsclient.Endpoints(), "a", assignments(eds))
@@ -259,10 +290,10 @@ func TestGRPCVariant(t *testing.T) {
 // Proves GC-70, GC-69: the same watches over each of the four variants of the
 // protocol, against a real server.
 func TestVariants(t *testing.T) {
-	variants(t, func(t *testing.T, c xdsclient.Config) {
+	variants(t, func(t *testing.T, c xdsclient.Config, dial dialer) {
 		m := serve(t)
 		m.set(cluster(t, "a", "1"), cluster(t, "b", "1"), assignment(t, "a", 1))
-		c.Servers = []xdsclient.Server{to("main", dial(m.addr))}
+		c.Servers = []xdsclient.Server{to("main", dial.to(m.addr))}
 		s := source(t, c)
 		all, one, eds := newRecord(), newRecord(), newRecord()
 		xdsclient.Watch(s, xdsclient.Clusters(), xdsclient.Wildcard, clusters(all))

@@ -8,8 +8,8 @@ import (
 	"github.com/xebec-proxy/xebec/internal/wire/client"
 )
 
-// Transport reaches one server. [Conn] and [Dial] make one over gRPC; the
-// packages xdsclient/rest and xdsclient/file have the others. Only this module
+// Transport reaches one server. [NewDirect], [Dial] and [Conn] make one over
+// gRPC; the packages xdsclient/rest and xdsclient/file have the others. Only this module
 // can implement it.
 //
 // A transport is used by one [Source] at a time.

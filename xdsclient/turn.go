@@ -18,18 +18,23 @@ type event struct {
 	done chan struct{}
 }
 
-// put adds an event; start says that the caller has to work it off. ok is false
-// when the source is closed.
-func (i *inbox) put(ev event) (start, ok bool) {
+// put adds an event; start says that the caller has to work it off. Otherwise
+// done, if wanted, is closed when another has; it is nil when the source is
+// closed.
+func (i *inbox) put(do func(), wanted bool) (start bool, done <-chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.refused {
-		return false, false
+		return false, nil
+	}
+	ev := event{do: do}
+	start = !i.running
+	if wanted && !start {
+		ev.done = make(chan struct{})
 	}
 	i.events = append(i.events, ev)
-	start = !i.running
 	i.running = true
-	return start, true
+	return start, ev.done
 }
 
 // take fetches what waits; false ends the turn.
@@ -67,7 +72,7 @@ func (i *inbox) close() {
 
 // post leaves an event to be worked off by another goroutine.
 func (s *Source) post(do func()) {
-	if start, _ := s.inbox.put(event{do: do}); start {
+	if start, _ := s.inbox.put(do, false); start {
 		go s.turn()
 	}
 }
@@ -75,15 +80,13 @@ func (s *Source) post(do func()) {
 // deliver returns when an event has been worked off and its callbacks have
 // returned, or the source is closed.
 func (s *Source) deliver(do func()) {
-	ev := event{do: do, done: make(chan struct{})}
-	start, ok := s.inbox.put(ev)
-	if !ok {
-		return
-	}
-	if start {
+	start, done := s.inbox.put(do, true)
+	switch {
+	case start:
 		s.turn()
+	case done != nil:
+		<-done
 	}
-	<-ev.done
 }
 
 // turn works off events until there are none.
