@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/xebec-proxy/xebec/internal/dataplane/discovery"
+	"github.com/xebec-proxy/xebec/internal/dataplane/route"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
@@ -72,16 +73,8 @@ func withHosts(rc *routev3.RouteConfiguration, hosts []*routev3.VirtualHost) *ro
 	if rc.GetVhds() == nil {
 		return rc
 	}
-	out := &routev3.RouteConfiguration{}
-	own := rc.GetVirtualHosts()
-	r := rc.ProtoReflect()
-	list := r.Descriptor().Fields().ByName("virtual_hosts")
-	for fields, i := r.Descriptor().Fields(), 0; i < fields.Len(); i++ {
-		if f := fields.Get(i); f != list && r.Has(f) {
-			out.ProtoReflect().Set(f, r.Get(f)) // shared: nobody changes it
-		}
-	}
-	out.VirtualHosts = slices.SortedStableFunc(slices.Values(own), func(a, b *routev3.VirtualHost) int { return strings.Compare(a.GetName(), b.GetName()) })
+	out := route.WithoutHosts(rc)
+	out.VirtualHosts = slices.SortedStableFunc(slices.Values(rc.GetVirtualHosts()), func(a, b *routev3.VirtualHost) int { return strings.Compare(a.GetName(), b.GetName()) })
 	out.VirtualHosts = append(out.VirtualHosts, hosts...)
 	return out
 }

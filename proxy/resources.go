@@ -182,14 +182,27 @@ func (r *Resources) check(m proto.Message) (proto.Message, error) {
 // checkOwn is check for a message that is nobody else's, or of a type without
 // extensions: such ones it does not change.
 func (r *Resources) checkOwn(m proto.Message) error {
+	report, err := r.inspect(m)
+	if err != nil {
+		return err
+	}
+	return r.conclude(&report)
+}
+
+// inspect is what checkOwn finds, which conclude counts and tells. An error says that
+// constraints are violated.
+func (r *Resources) inspect(m proto.Message) (support.Report, error) {
 	r.work.Between()
 	if v, ok := m.(interface{ ValidateAll() error }); ok {
 		if err := v.ValidateAll(); err != nil {
-			return fmt.Errorf("Proto constraint validation failed (%w)", err) //nolint:staticcheck // Envoy's text
+			return support.Report{}, fmt.Errorf("Proto constraint validation failed (%w)", err) //nolint:staticcheck // Envoy's text
 		}
 	}
 	r.work.Between()
-	report := r.catalog.Check(m, nil, r.p.rt.Load().Bool)
+	return r.catalog.Check(m, nil, r.p.rt.Load().Bool), nil
+}
+
+func (r *Resources) conclude(report *support.Report) error {
 	r.p.stat.Main().Add(r.p.server.Deprecated, uint64(max(report.Deprecated, 0)))
 	errs := r.unknown(report.Unknown)
 	for _, f := range report.Findings {

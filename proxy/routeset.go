@@ -21,8 +21,10 @@ type routeState struct {
 	users  []*routeUser
 	// own is what came, last what is in force: with the virtual hosts of hosts.
 	// Nil before the first.
-	own, last *routev3.RouteConfiguration
-	hosts     *hostSet // nil without vhds
+	own   *checkedRoutes
+	last  *routev3.RouteConfiguration
+	hosts *hostSet // nil without vhds
+	// origin has the hash of what is not a virtual host.
 	origin
 	rejected *failure
 }
@@ -167,8 +169,10 @@ func (r *Resources) SetRoutes(source *corev3.ConfigSource, rc *routev3.RouteConf
 
 func (r *Resources) reroute(s *routeState, rc *routev3.RouteConfiguration, version string) error {
 	m := r.p.stat.Main()
-	from, err := newOrigin(rc, version)
-	if err == nil && s.last != nil && s.same(&from) {
+	from, err := newOrigin(route.WithoutHosts(rc), version)
+	kept := s.own.stayed(rc.GetVirtualHosts())
+	if err == nil && s.last != nil && s.same(&from) && s.own.all(kept) {
+		s.own = s.own.again(rc)
 		s.version, s.rejected = version, nil
 		for _, u := range s.users {
 			m.Inc(u.stats.UpdateSuccess)
@@ -176,17 +180,17 @@ func (r *Resources) reroute(s *routeState, rc *routev3.RouteConfiguration, versi
 		}
 		return nil
 	}
-	var checked *routev3.RouteConfiguration
+	var checked *checkedRoutes
 	if err == nil {
-		checked, err = checkAs(r, rc)
+		checked, err = r.checkRoutes(s.own, rc, kept)
 	}
-	if err == nil && checked.GetVhds() != nil {
-		err = r.p.checkSource("vhds.config_source", checked.GetVhds().GetConfigSource(), VirtualHostType)
+	if err == nil && checked.config.GetVhds() != nil {
+		err = r.p.checkSource("vhds.config_source", checked.config.GetVhds().GetConfigSource(), VirtualHostType)
 	}
 	var merged *routev3.RouteConfiguration
 	var tables []*route.Table
 	if err == nil {
-		merged = withHosts(checked, r.hostsFor(s, checked))
+		merged = withHosts(checked.config, r.hostsFor(s, checked.config))
 		tables, err = s.build(merged)
 	}
 	if err != nil {
@@ -249,7 +253,7 @@ func (r *Resources) hostsFor(s *routeState, rc *routev3.RouteConfiguration) []*r
 // moveHosts makes the route configuration in force a user of the virtual hosts
 // that it refers to.
 func (r *Resources) moveHosts(s *routeState) {
-	before, source := s.hosts, s.own.GetVhds().GetConfigSource()
+	before, source := s.hosts, s.own.config.GetVhds().GetConfigSource()
 	if source != nil && before != nil && sameSource(before.source, source) {
 		return
 	}
@@ -264,7 +268,7 @@ func (r *Resources) moveHosts(s *routeState) {
 
 // rehost implements hostUser.
 func (s *routeState) rehost(r *Resources, hosts []*routev3.VirtualHost) (func(), error) {
-	rc := withHosts(s.own, hosts)
+	rc := withHosts(s.own.config, hosts)
 	tables, err := s.build(rc)
 	if err != nil {
 		return nil, err

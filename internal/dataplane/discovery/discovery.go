@@ -21,6 +21,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	runtimev3 "github.com/envoyproxy/go-control-plane/envoy/service/runtime/v3"
 
+	"github.com/xebec-proxy/xebec/internal/dataplane/routedecode"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/xds"
 	"github.com/xebec-proxy/xebec/xdsclient"
@@ -95,10 +96,12 @@ type Discovery struct {
 
 	mu     sync.Mutex
 	wanted map[want][]*user
-	hosts  map[*xdsclient.Source]*hosts
-	queue  []func()
-	wake   chan struct{}
-	done   chan struct{}
+	// decoders are those of wanted routes, each used by its source only.
+	decoders map[want]*routedecode.Decoder
+	hosts    map[*xdsclient.Source]*hosts
+	queue    []func()
+	wake     chan struct{}
+	done     chan struct{}
 }
 
 // New checks the config sources of a bootstrap. Nothing is contacted before
@@ -107,7 +110,7 @@ func New(cfg Config) (*Discovery, error) {
 	dyn := cfg.Bootstrap.GetDynamicResources()
 	d := &Discovery{
 		cfg: cfg, collections: map[string]bool{},
-		wanted: map[want][]*user{}, hosts: map[*xdsclient.Source]*hosts{}, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		wanted: map[want][]*user{}, decoders: map[want]*routedecode.Decoder{}, hosts: map[*xdsclient.Source]*hosts{}, wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	ctx := context.Background() //nolint:forbidigo // the end of Start's context closes them
 	d.sources = d.newSources(ctx, &metrics{cfg.Stats, "cluster_manager.cds", d.parting.begin})

@@ -80,6 +80,7 @@ func (d *Discovery) drop(k want, c *corev3.ConfigSource) *user {
 	u := list[i]
 	if list = slices.Delete(slices.Clone(list), i, i+1); len(list) == 0 {
 		delete(d.wanted, k)
+		delete(d.decoders, k)
 	} else {
 		d.wanted[k] = list
 	}
@@ -87,17 +88,18 @@ func (d *Discovery) drop(k want, c *corev3.ConfigSource) *user {
 }
 
 func (d *Discovery) watch(k want, u *user) (cancel func()) {
+	from := d.located(u.source, k.name)
 	switch k.typ {
 	case xds.EndpointType:
-		return follow(d, k, u, xdsclient.Endpoints(), d.target.SetEndpoints)
+		return follow(d, k, u, resolving(xdsclient.Endpoints(), from), d.target.SetEndpoints)
 	case xds.RouteType:
-		return follow(d, k, u, xdsclient.Routes(), d.target.SetRoutes)
+		return follow(d, k, u, d.routes(k.source, from), d.target.SetRoutes)
 	case xds.SecretType:
-		return follow(d, k, u, xdsclient.Secrets(), d.target.SetSecret)
+		return follow(d, k, u, resolving(xdsclient.Secrets(), from), d.target.SetSecret)
 	case xds.RuntimeType:
-		return follow(d, k, u, xdsclient.Runtimes(), d.target.SetRuntime)
+		return follow(d, k, u, resolving(xdsclient.Runtimes(), from), d.target.SetRuntime)
 	case xds.ExtensionConfigType:
-		return follow(d, k, u, xdsclient.ExtensionConfigs(), d.target.SetExtension)
+		return follow(d, k, u, resolving(xdsclient.ExtensionConfigs(), from), d.target.SetExtension)
 	case xds.ScopedRouteType:
 		return d.followScopes(k, u)
 	case xds.VirtualHostType:
@@ -113,7 +115,6 @@ func (d *Discovery) watch(k want, u *user) (cancel func()) {
 // who wants it, so that what is wrong with it is told to the server; and when it
 // comes, for those who came later.
 func follow[T proto.Message](d *Discovery, k want, u *user, t xdsclient.Type[T], set func(*corev3.ConfigSource, T, string) error) func() {
-	t = resolving(t, d.located(u.source, k.name))
 	// Messages are made into something else at once: the bytes are enough, of what
 	// there is a lot of.
 	t.Transient = k.typ == xds.EndpointType

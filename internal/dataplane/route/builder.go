@@ -1,14 +1,17 @@
 package route
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/xebec-proxy/xebec/filter"
 )
 
 // builder makes a table and collects what is wrong with its configuration.
@@ -16,8 +19,58 @@ type builder struct {
 	env  *Env
 	t    *Table
 	errs []error
-	// before are virtual hosts that are built already.
-	before map[*routev3.VirtualHost]*virtualHost
+	warnings
+	outside
+}
+
+// outside is what a part of a table depends on beside its configuration.
+type outside struct {
+	asked []string // clusters that must exist
+	// read is set when a file is read: by what the table names, or by the
+	// configuration of a filter, which may have its env for longer than that.
+	read *atomic.Bool
+	// filterEnv sets it, nil before it is needed.
+	filterEnv *filter.Env
+}
+
+func (o *outside) reads() {
+	if o.read == nil {
+		o.read = &atomic.Bool{}
+	}
+	o.read.Store(true)
+}
+
+// hasRead reports whether a file was read since it was asked last.
+func (o *outside) hasRead() bool { return o.read != nil && o.read.Swap(false) }
+
+// forFilters is the env of filters.
+func (b *builder) forFilters() *filter.Env {
+	if b.filterEnv != nil || b.env.FilterEnv == nil || b.env.FilterEnv.ReadFile == nil {
+		return cmp.Or(b.filterEnv, b.env.FilterEnv)
+	}
+	if b.read == nil {
+		b.read = &atomic.Bool{}
+	}
+	e, read, file := *b.env.FilterEnv, b.read, b.env.FilterEnv.ReadFile
+	e.ReadFile = func(name string) ([]byte, error) {
+		read.Store(true)
+		return file(name)
+	}
+	b.filterEnv = &e
+	return b.filterEnv
+}
+
+// warnings are told when the table is made.
+type warnings []warning
+
+type warning struct{ what, path string }
+
+func (w *warnings) warn(what, path string) { *w = append(*w, warning{what, path}) }
+
+func (w *warnings) tell(env *Env) {
+	for _, x := range *w {
+		env.warn(x.what, x.path)
+	}
 }
 
 func (b *builder) fail(path string, err error) {

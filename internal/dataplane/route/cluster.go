@@ -64,7 +64,12 @@ func (b *builder) clusterChoice(path string, a *routev3.RouteAction) clusterChoi
 func (b *builder) cluster(path, kind, name string) {
 	if name == "" {
 		b.fail(path, errors.New("the cluster's name is empty"))
-	} else if b.env.ClusterExists != nil && !b.env.ClusterExists(name) {
+		return
+	}
+	if b.env.ClusterExists == nil {
+		return
+	}
+	if b.asked = append(b.asked, name); !b.env.ClusterExists(name) {
 		b.fail(path, fmt.Errorf("route: unknown %s '%s'", kind, name))
 	}
 }
@@ -115,7 +120,7 @@ func (b *builder) totalWeight(path string, w *routev3.WeightedCluster, sum uint6
 		b.fail(path, fmt.Errorf("The sum of weights of all weighted clusters of route exceeds %d", uint32(math.MaxUint32))) //nolint:staticcheck // Envoy's text
 	}
 	if w.GetTotalWeight() != nil { //nolint:staticcheck // deprecated fields still work (RT-31)
-		b.env.warn("deprecated and without effect: the sum of the weights counts", path+".total_weight")
+		b.warn("deprecated and without effect: the sum of the weights counts", path+".total_weight")
 	}
 }
 

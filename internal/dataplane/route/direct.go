@@ -45,6 +45,9 @@ func tooLarge(s *corev3.DataSource, n, limit int) error {
 
 func (b *builder) bodyFormat(path string, f *corev3.SubstitutionFormatString, d *direct) {
 	var err error
+	if f.GetTextFormatSource().GetFilename() != "" {
+		b.reads()
+	}
 	switch plain, isText := f.GetFormat().(*corev3.SubstitutionFormatString_TextFormat); {
 	case b.env.FormatString != nil:
 		d.format, err = b.env.FormatString(f)
@@ -74,6 +77,7 @@ func (b *builder) dataSource(s *corev3.DataSource) ([]byte, error) {
 		if b.env.ReadFile == nil {
 			return nil, errors.New("files cannot be read here: write inline_string")
 		}
+		b.reads()
 		return b.env.ReadFile(s.Filename)
 	case *corev3.DataSource_EnvironmentVariable:
 		if b.env.Getenv == nil {

@@ -80,7 +80,7 @@ func (b *builder) headerMatcher(path string, m *routev3.HeaderMatcher) headerMat
 		text, err := stringmatch.Contains(s.ContainsMatch) //nolint:staticcheck // deprecated fields still work (RT-31)
 		h.text = b.legacyHeader(path+".contains_match", text, err)
 	case *routev3.HeaderMatcher_SafeRegexMatch:
-		b.env.warn("deprecated: write string_match", path+".safe_regex_match")
+		b.warn("deprecated: write string_match", path+".safe_regex_match")
 		h.text = b.regex(path+".safe_regex_match", s.SafeRegexMatch) //nolint:staticcheck // deprecated fields still work (RT-31)
 	default:
 		b.fail(path, errors.New("this header matcher is not built"))
@@ -90,7 +90,7 @@ func (b *builder) headerMatcher(path string, m *routev3.HeaderMatcher) headerMat
 
 // legacyHeader is a matcher in the form before string_match (RT-31).
 func (b *builder) legacyHeader(path string, text stringmatch.Matcher, err error) stringmatch.Matcher {
-	b.env.warn("deprecated: write string_match", path)
+	b.warn("deprecated: write string_match", path)
 	b.fail(path, err)
 	return text
 }

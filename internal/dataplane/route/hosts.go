@@ -14,24 +14,50 @@ const pathID = header.Path
 // hostIndex finds the virtual host of a host name (RT-01): by the whole name,
 // by suffix wildcards and then prefix wildcards, longest first, then "*".
 type hostIndex struct {
-	exact    map[string]*virtualHost
-	suffixes map[int]map[string]*virtualHost
-	prefixes map[int]map[string]*virtualHost
-	// What finish makes of them, longest first.
+	exact domains
+	// Longest first.
 	bySuffix, byPrefix []wildcards
 	any                *virtualHost
 }
 
+// wildcards are those of one length.
 type wildcards struct {
 	length int
-	hosts  map[string]*virtualHost
+	hosts  domains
 }
 
-// expect makes room for as many domains as there are virtual hosts.
-func (x *hostIndex) expect(n int) {
-	if n > 8 {
-		x.exact = make(map[string]*virtualHost, n)
+// copy is what may be changed without a change of x.
+func (x *hostIndex) copy() hostIndex {
+	return hostIndex{exact: x.exact.copy(), bySuffix: copyAll(x.bySuffix), byPrefix: copyAll(x.byPrefix), any: x.any}
+}
+
+func copyAll(of []wildcards) []wildcards {
+	out := make([]wildcards, len(of))
+	for i := range of {
+		out[i] = wildcards{of[i].length, of[i].hosts.copy()}
 	}
+	return out
+}
+
+// place is where a domain in lower case belongs, which is not "*", and under which
+// name.
+func (x *hostIndex) place(domain string) (m *domains, name string) {
+	switch {
+	case strings.HasPrefix(domain, "*"):
+		return group(&x.bySuffix, len(domain)-1), domain[1:]
+	case strings.HasSuffix(domain, "*"):
+		return group(&x.byPrefix, len(domain)-1), domain[:len(domain)-1]
+	}
+	return &x.exact, domain
+}
+
+// group are the wildcards of a length.
+func group(of *[]wildcards, length int) *domains {
+	i, found := slices.BinarySearchFunc(*of, length, func(w wildcards, n int) int { return n - w.length })
+	if !found {
+		*of = slices.Insert(*of, i, wildcards{length: length})
+	}
+	return &(*of)[i].hosts
 }
 
 // add adds a domain; a domain that is there already is an error.
@@ -44,73 +70,46 @@ func (x *hostIndex) add(domain, table string, vh *virtualHost) error {
 		x.any = vh
 		return nil
 	}
-	var m map[string]*virtualHost
-	key := domain
-	switch {
-	case strings.HasPrefix(domain, "*"):
-		key = domain[1:]
-		m = group(&x.suffixes, len(key))
-	case strings.HasSuffix(domain, "*"):
-		key = domain[:len(domain)-1]
-		m = group(&x.prefixes, len(key))
-	default:
-		if x.exact == nil {
-			x.exact = map[string]*virtualHost{}
-		}
-		m = x.exact
-	}
-	if m[key] != nil {
+	if m, name := x.place(domain); !m.add(name, vh) {
 		return fmt.Errorf("Only unique values for domains are permitted. Duplicate entry of domain %s in route %s", domain, table) //nolint:staticcheck // Envoy's text
 	}
-	m[key] = vh
 	return nil
 }
 
-func group(of *map[int]map[string]*virtualHost, length int) map[string]*virtualHost {
-	if *of == nil {
-		*of = map[int]map[string]*virtualHost{}
+// remove takes the domains of a virtual host away.
+func (x *hostIndex) remove(list []string, vh *virtualHost) {
+	for _, d := range list {
+		if d = strings.ToLower(d); d == "*" {
+			x.any = nil
+			continue
+		}
+		m, name := x.place(d)
+		m.remove(name, vh)
 	}
-	m := (*of)[length]
-	if m == nil {
-		m = map[string]*virtualHost{}
-		(*of)[length] = m
-	}
-	return m
 }
 
+// finish drops the lengths that no wildcard has any more.
 func (x *hostIndex) finish() {
-	x.bySuffix, x.byPrefix = longestFirst(x.suffixes), longestFirst(x.prefixes)
-	x.suffixes, x.prefixes = nil, nil
-	if len(x.exact) == 0 {
-		x.exact = nil
-	}
-}
-
-func longestFirst(of map[int]map[string]*virtualHost) []wildcards {
-	out := make([]wildcards, 0, len(of))
-	for n, m := range of {
-		out = append(out, wildcards{n, m})
-	}
-	slices.SortFunc(out, func(a, b wildcards) int { return b.length - a.length })
-	return out
+	none := func(w wildcards) bool { return w.hosts.n == 0 }
+	x.bySuffix, x.byPrefix = slices.DeleteFunc(x.bySuffix, none), slices.DeleteFunc(x.byPrefix, none)
 }
 
 // find is the virtual host of a name in lower case, or nil.
 func (x *hostIndex) find(host []byte) *virtualHost {
-	if vh := x.exact[string(host)]; vh != nil {
+	if vh := x.exact.find(host); vh != nil {
 		return vh
 	}
 	// A wildcard stands for at least one character.
 	for i := range x.bySuffix {
 		if w := &x.bySuffix[i]; w.length < len(host) {
-			if vh := w.hosts[string(host[len(host)-w.length:])]; vh != nil {
+			if vh := w.hosts.find(host[len(host)-w.length:]); vh != nil {
 				return vh
 			}
 		}
 	}
 	for i := range x.byPrefix {
 		if w := &x.byPrefix[i]; w.length < len(host) {
-			if vh := w.hosts[string(host[:w.length])]; vh != nil {
+			if vh := w.hosts.find(host[:w.length]); vh != nil {
 				return vh
 			}
 		}
@@ -121,7 +120,7 @@ func (x *hostIndex) find(host []byte) *virtualHost {
 // host is the virtual host of a request, or nil.
 func (t *Table) host(c *Context) *virtualHost {
 	x := &t.hosts
-	if x.exact == nil && len(x.bySuffix) == 0 && len(x.byPrefix) == 0 {
+	if x.exact.n == 0 && len(x.bySuffix) == 0 && len(x.byPrefix) == 0 {
 		return x.any
 	}
 	host, ok := c.Request.LookupID(header.Authority)

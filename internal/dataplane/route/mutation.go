@@ -65,7 +65,7 @@ func (b *builder) headerAdd(path string, of message, o *corev3.HeaderValueOption
 		if a.action != corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD {
 			b.fail(path, errors.New("Both append and append_action are set and it's not allowed")) //nolint:staticcheck // Envoy's text
 		}
-		b.env.warn("deprecated: write append_action", path+".append")
+		b.warn("deprecated: write append_action", path+".append")
 		if !p.GetValue() {
 			a.action = corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
 		}

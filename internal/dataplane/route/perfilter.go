@@ -29,7 +29,7 @@ func (b *builder) perFilter(path string, m map[string]*anypb.Any) perFilter {
 		p := fmt.Sprintf("%s[%q]", path, name)
 		if b.env.FilterNames != nil {
 			if _, ok := b.env.FilterNames[name]; !ok {
-				b.env.warn("no filter has this name: the configuration has no effect", p)
+				b.warn("no filter has this name: the configuration has no effect", p)
 			}
 		}
 		if c, ok := b.filterConfig(p, name, a); ok {
@@ -62,7 +62,7 @@ func (b *builder) filterConfig(path, name string, a *anypb.Any) (filterConfig, b
 	}
 	cfg, err := b.routeConfig(name, a)
 	if errors.Is(err, errUnknownFilter) && optional {
-		b.env.warn("the optional configuration is of an unknown type and has no effect", path)
+		b.warn("the optional configuration is of an unknown type and has no effect", path)
 		return filterConfig{}, false
 	}
 	b.fail(path, err)
@@ -92,7 +92,7 @@ func (b *builder) routeConfig(name string, a *anypb.Any) (any, error) {
 	if err := proto.Unmarshal(a.GetValue(), m); err != nil {
 		return nil, fmt.Errorf("it cannot be decoded: %w", err)
 	}
-	return t.ParseRoute(m, b.env.FilterEnv)
+	return t.ParseRoute(m, b.forFilters())
 }
 
 // FilterConfig is the most specific configuration of a filter: of the weighted

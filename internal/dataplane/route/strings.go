@@ -25,6 +25,6 @@ func (b *builder) stringMatcher(path string, m *matcherv3.StringMatcher) stringm
 
 func (b *builder) programSize(path string, m *matcherv3.RegexMatcher) {
 	if m.GetGoogleRe2().GetMaxProgramSize() != nil { //nolint:staticcheck // deprecated fields still work (RT-31)
-		b.env.warn("max_program_size has no effect: this engine runs in linear time", path)
+		b.warn("max_program_size has no effect: this engine runs in linear time", path)
 	}
 }

@@ -5,8 +5,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/xebec-proxy/xebec/filter/header"
 )
@@ -19,10 +17,7 @@ const defaultMaxDirectBody = 4096
 type Table struct {
 	*level
 	hosts hostIndex
-	// base and built are what Rebuild needs, nil without vhds: the configuration
-	// without its virtual hosts, and what became of those.
-	base  *routev3.RouteConfiguration
-	built map[*routev3.VirtualHost]*virtualHost
+	source
 }
 
 // level is what a table has beside its virtual hosts, which refer to it: not to the
@@ -39,38 +34,17 @@ type level struct {
 	ignoreParams bool
 	specificWins bool
 	maxDirect    int
+	// reads says that a file was read, which may have changed.
+	reads bool
 }
 
 // New makes a table. Everything that is wrong is told at once, each with the
 // path of its field; what is set and not built is refused by its name.
 func New(cfg *routev3.RouteConfiguration, env *Env) (*Table, error) { return Rebuild(nil, cfg, env) }
 
-// Rebuild is New that takes virtual hosts from the table before, which was made with
-// the same env, if nothing but virtual hosts has changed: those that are the same
-// message, which nobody may have changed. Whether the clusters that they name still
-// exist is not looked at again. Without vhds, or before nil, it is New.
-func Rebuild(before *Table, cfg *routev3.RouteConfiguration, env *Env) (*Table, error) {
-	if env == nil {
-		env = &Env{}
-	}
-	t := &Table{level: &level{
-		name: cfg.GetName(), meta: cfg.GetMetadata(), vhds: cfg.GetVhds().GetConfigSource(),
-		ignorePort:   cfg.GetIgnorePortInHostMatching(),
-		ignoreParams: cfg.GetIgnorePathParametersInPathMatching(),
-		specificWins: cfg.GetMostSpecificHeaderMutationsWins(),
-		maxDirect:    defaultMaxDirectBody,
-	}}
-	if n := cfg.GetMaxDirectResponseBodySizeBytes(); n != nil {
-		t.maxDirect = int(n.GetValue())
-	}
-	b := &builder{env: env, t: t}
-	if cfg.GetVhds() != nil {
-		t.base, t.built = withoutHosts(cfg), make(map[*routev3.VirtualHost]*virtualHost, len(cfg.GetVirtualHosts()))
-		if before != nil && before.base != nil && proto.Equal(before.base, t.base) {
-			t.level, b.before = before.level, before.built
-			return b.finish(cfg)
-		}
-	}
+// makeTable builds everything.
+func makeTable(cfg *routev3.RouteConfiguration, env *Env) (*Table, error) {
+	b := &builder{env: env, t: &Table{level: newLevel(cfg)}}
 	built := []string{
 		"name", "virtual_hosts", "response_headers_to_add", "response_headers_to_remove",
 		"request_headers_to_add", "request_headers_to_remove", "most_specific_header_mutations_wins", "validate_clusters",
@@ -81,42 +55,36 @@ func Rebuild(before *Table, cfg *routev3.RouteConfiguration, env *Env) (*Table, 
 		built = append(built, "internal_only_headers")
 	}
 	b.only("", cfg, built...)
-	t.request = b.mutation("", requestHeaders, cfg.GetRequestHeadersToAdd(), cfg.GetRequestHeadersToRemove())
-	t.response = b.mutation("", responseHeaders, cfg.GetResponseHeadersToAdd(), cfg.GetResponseHeadersToRemove())
-	t.filters = b.perFilter("typed_per_filter_config", cfg.GetTypedPerFilterConfig())
-	if v := cfg.GetValidateClusters(); v != nil && !v.GetValue() {
-		noCheck := *env
-		noCheck.ClusterExists = nil
-		b.env = &noCheck
+	l := b.t.level
+	l.request = b.mutation("", requestHeaders, cfg.GetRequestHeadersToAdd(), cfg.GetRequestHeadersToRemove())
+	l.response = b.mutation("", responseHeaders, cfg.GetResponseHeadersToAdd(), cfg.GetResponseHeadersToRemove())
+	l.filters = b.perFilter("typed_per_filter_config", cfg.GetTypedPerFilterConfig())
+	l.reads = b.hasRead()
+	b.t.source = source{base: WithoutHosts(cfg), of: cfg.GetVirtualHosts(), built: make([]*virtualHost, len(cfg.GetVirtualHosts()))}
+	b.t.hosts.exact = newDomains(len(cfg.GetVirtualHosts()))
+	for i, c := range cfg.GetVirtualHosts() {
+		b.t.built[i] = b.virtualHost(i, c)
 	}
-	return b.finish(cfg)
-}
-
-// finish makes the virtual hosts.
-func (b *builder) finish(cfg *routev3.RouteConfiguration) (*Table, error) {
-	t := b.t
-	t.hosts.expect(len(cfg.GetVirtualHosts()))
-	for i, vh := range cfg.GetVirtualHosts() {
-		b.virtualHost(i, vh)
-	}
+	b.warnings.tell(env)
 	if err := b.result(); err != nil {
-		return nil, fmt.Errorf("route configuration %q: %w", t.name, err)
+		return nil, fmt.Errorf("route configuration %q: %w", b.t.name, err)
 	}
-	t.hosts.finish()
-	return t, nil
+	b.t.hosts.finish()
+	return b.t, nil
 }
 
-// withoutHosts is a route configuration without its virtual hosts. It shares the
-// rest.
-func withoutHosts(cfg *routev3.RouteConfiguration) *routev3.RouteConfiguration {
-	out := &routev3.RouteConfiguration{}
-	cfg.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if f.Name() != "virtual_hosts" {
-			out.ProtoReflect().Set(f, v)
-		}
-		return true
-	})
-	return out
+func newLevel(cfg *routev3.RouteConfiguration) *level {
+	l := &level{
+		name: cfg.GetName(), meta: cfg.GetMetadata(), vhds: cfg.GetVhds().GetConfigSource(),
+		ignorePort:   cfg.GetIgnorePortInHostMatching(),
+		ignoreParams: cfg.GetIgnorePathParametersInPathMatching(),
+		specificWins: cfg.GetMostSpecificHeaderMutationsWins(),
+		maxDirect:    defaultMaxDirectBody,
+	}
+	if n := cfg.GetMaxDirectResponseBodySizeBytes(); n != nil {
+		l.maxDirect = int(n.GetValue())
+	}
+	return l
 }
 
 // Name is the route configuration's name (%ROUTE_CONFIG_NAME%).

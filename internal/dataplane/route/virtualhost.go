@@ -26,33 +26,20 @@ type virtualHost struct {
 	limit      *uint32
 	meta       *corev3.Metadata
 	clusters   []virtualCluster
+	// asked are the clusters that had to exist, reads says that a file was read:
+	// what it depends on beside its message.
+	asked []string
+	reads bool
 
 	attemptInRequest, attemptInResponse, isTimeoutRetry bool
 }
 
-func (b *builder) virtualHost(i int, cfg *routev3.VirtualHost) {
-	vh, same := b.before[cfg]
-	if !same {
-		vh = b.newVirtualHost(index("virtual_hosts", i), cfg)
-	}
-	if b.t.built != nil {
-		b.t.built[cfg] = vh
-	}
-	if same {
-		b.sameDomains(i, cfg.GetDomains(), vh)
-		return
-	}
-	b.domains(index("virtual_hosts", i)+".domains", cfg.GetDomains(), vh)
-}
-
-// sameDomains is domains for a virtual host that was built before. A path is made for
-// what is wrong only: there may be thousands beside the one that has changed.
-func (b *builder) sameDomains(i int, domains []string, vh *virtualHost) {
-	for j, d := range domains {
-		if err := b.t.hosts.add(d, b.t.name, vh); err != nil {
-			b.fail(index(index("virtual_hosts", i)+".domains", j), err)
-		}
-	}
+func (b *builder) virtualHost(i int, cfg *routev3.VirtualHost) *virtualHost {
+	path := index("virtual_hosts", i)
+	vh := b.newVirtualHost(path, cfg)
+	vh.asked, vh.reads, b.asked = b.asked, b.hasRead(), nil
+	b.domains(path+".domains", cfg.GetDomains(), vh)
+	return vh
 }
 
 func (b *builder) newVirtualHost(path string, cfg *routev3.VirtualHost) *virtualHost {

@@ -36,8 +36,10 @@ type Report struct {
 	// Skipped are the paths of optional extensions that were taken out because
 	// this build lacks them, as they were before anything was taken out.
 	Skipped []string
-	// Deprecated counts the uses of deprecated fields and values (BS-20).
-	Deprecated int
+	// Deprecated counts the uses of deprecated fields and values (BS-20), which
+	// are at the paths of DeprecatedAt.
+	Deprecated   int
+	DeprecatedAt []string
 	// Unknown says, for each message with fields that nobody knows, which
 	// message it is and the numbers of those fields, by its path (BS-17).
 	Unknown []UnknownFields

@@ -93,6 +93,7 @@ func (w *walk) deprecatedValue(m protoreflect.Message, fd protoreflect.FieldDesc
 
 func (w *walk) deprecated(name string, fd protoreflect.FieldDescriptor, refused bool, at string) {
 	w.report.Deprecated++
+	w.report.DeprecatedAt = append(w.report.DeprecatedAt, at)
 	text := fmt.Sprintf("Using deprecated option '%s' from file %s", name, path.Base(fd.ParentFile().Path()))
 	key := "envoy.deprecated_features:" + name
 	allowed, set := w.runtime(key)
