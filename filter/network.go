@@ -138,4 +138,14 @@ type Accepted struct {
 	Stats Stats
 	// Logger is the proxy's logger.
 	Logger *slog.Logger
+	// Socket is what the system knows of the connection; nil if nobody can ask it.
+	Socket Socket
+}
+
+// Socket is the system's side of a connection. It is confined to the worker.
+type Socket interface {
+	// OriginalDestination is where the client wanted to go before the system
+	// redirected the connection here (Linux, SO_ORIGINAL_DST); false if it does not
+	// know, as everywhere else. It is the listener's address if it was not redirected.
+	OriginalDestination() (Address, bool)
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -36,12 +38,10 @@ func inNamespace(t *testing.T) bool {
 	return false
 }
 
-// TestHandOffOfRedirected lets the system redirect connections, and deliver those of
-// other machines' addresses to a transparent socket. Partly proves LM-12.
-func TestHandOffOfRedirected(t *testing.T) {
-	if !inNamespace(t) {
-		return
-	}
+// redirecting lets the system redirect what goes to 10.9.1.0/24 and fd09::/64 to port
+// 15001, and take connections to all of 10.9.0.0/16.
+func redirecting(t *testing.T) {
+	t.Helper()
 	for _, cmd := range [][]string{
 		{"ip", "link", "set", "lo", "up"},
 		{"ip", "route", "add", "local", "10.9.0.0/16", "dev", "lo"},
@@ -53,6 +53,29 @@ func TestHandOffOfRedirected(t *testing.T) {
 			t.Skipf("this system cannot redirect: %v: %s", err, out)
 		}
 	}
+}
+
+// answers checks what is answered at addresses.
+func answers(t *testing.T, want [][2]string) {
+	t.Helper()
+	for _, w := range want {
+		c, err := net.DialTimeout("tcp", w[0], 5*time.Second)
+		if err != nil {
+			t.Errorf("%s: %v", w[0], err)
+			continue
+		}
+		ends(t, c, w[1])
+		_ = c.Close()
+	}
+}
+
+// TestHandOffOfRedirected lets the system redirect connections, and deliver those of
+// other machines' addresses to a transparent socket. Partly proves LM-12.
+func TestHandOffOfRedirected(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	redirecting(t)
 	chain := func(text string) string { return "filter_chains: [{filters: [" + canned(text) + "]}]" }
 	const any4 = "{socket_address: {address: 0.0.0.0, port_value: "
 	r := start(t, bootstrapOf(
@@ -64,7 +87,7 @@ func TestHandOffOfRedirected(t *testing.T) {
 			unbound("six", "fd09::1", 80, chain("six"))+
 			unbound("tproxy", "10.9.2.1", 9000, chain("tproxy")), ""))
 	defer r.stop()
-	for _, tc := range []struct{ to, want string }{
+	answers(t, [][2]string{
 		{"10.9.1.1:80", "exact"},
 		{"10.9.1.2:80", "all"},
 		{"10.9.1.1:81", "catch"},
@@ -73,13 +96,36 @@ func TestHandOffOfRedirected(t *testing.T) {
 		{"[fd09::2]:80", "catch"},
 		{"10.9.2.1:9000", "tproxy"},
 		{"10.9.2.2:9000", "transparent"},
-	} {
-		c, err := net.DialTimeout("tcp", tc.to, 5*time.Second)
-		if err != nil {
-			t.Errorf("%s: %v", tc.to, err)
-			continue
-		}
-		ends(t, c, tc.want)
-		_ = c.Close()
+	})
+}
+
+// Partly proves LF-11, since there are no internal listeners: where a redirected connection
+// was going is what filter chains are chosen by, and what is logged; the listener keeps the
+// connection though another has the address.
+func TestOriginalDestination(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	redirecting(t)
+	var logs syncBuffer
+	const any4 = "{socket_address: {address: 0.0.0.0, port_value: "
+	match := func(match, text string) string {
+		return "{filter_chain_match: {" + match + "}, filters: [" + canned(text) + "]}"
+	}
+	chains := "filter_chains: [" + match("prefix_ranges: [{address_prefix: 10.9.1.1, prefix_len: 32}]", "first") + ", " +
+		match("destination_port: 81", "port") + ", " + match("prefix_ranges: [{address_prefix: 'fd09::', prefix_len: 64}]", "six") + ", " + match("", "other") + "]"
+	r := start(t, bootstrapOf(
+		listenAt("catch", any4+"15001}}", chains, `listener_filters: [{name: o, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.listener.original_dst.v3.OriginalDst}}]`,
+			"additional_addresses: [{address: {socket_address: {address: '::', port_value: 15001}}}]", logTo("to", "%DOWNSTREAM_LOCAL_ADDRESS%"))+
+			unbound("elsewhere", "10.9.1.1", 80, "filter_chains: [{filters: ["+canned("elsewhere")+"]}]"), ""), logged(&logs))
+	answers(t, [][2]string{
+		{"10.9.1.1:80", "first"}, {"10.9.1.2:81", "port"}, {"10.9.1.2:82", "other"}, {"[fd09::2]:80", "six"}, {"127.0.0.1:15001", "other"},
+	})
+	r.finish(t)
+	got := strings.Split(strings.TrimSpace(logs.String()), "\n")
+	slices.Sort(got)
+	want := []string{"to 10.9.1.1:80", "to 10.9.1.2:81", "to 10.9.1.2:82", "to 127.0.0.1:15001", "to [fd09::2]:80"}
+	if !slices.Equal(got, want) {
+		t.Errorf("logged %q, want %q", got, want)
 	}
 }

@@ -54,10 +54,15 @@ func (c *Connection) restore() {
 	if !c.l.UseOriginal || c.moved {
 		return
 	}
-	if to, ok := originalDestination(c.conn, &c.Info.DirectLocal); ok && to != c.Info.DirectLocal {
+	if to, ok := c.OriginalDestination(); ok && to != c.Info.DirectLocal {
 		c.Info.Local, c.redirected = to, true
 	}
 	c.redirected = c.redirected || c.sock.options.transparent
+}
+
+// OriginalDestination implements filter.Socket.
+func (c *Connection) OriginalDestination() (filter.Address, bool) {
+	return originalDestination(c.conn, &c.Info.DirectLocal)
 }
 
 // handOff gives the connection to the listener of the address that was wanted, if

@@ -24,7 +24,7 @@ const maxPeek = 64 << 10
 
 // begin runs the listener filters (LF-01).
 func (c *Connection) begin() {
-	p := &prelude{acc: filter.Accepted{Info: c.Stream(), Stats: c.w.Counts, Logger: c.w.Loop.Logger()}}
+	p := &prelude{acc: filter.Accepted{Info: c.Stream(), Stats: c.w.Counts, Logger: c.w.Loop.Logger(), Socket: c}}
 	c.pre = p
 	c.w.Stats.GaugeAdd(c.l.Stats.PreCxActive, 1)
 	for i := range c.l.Filters {

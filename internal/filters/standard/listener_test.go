@@ -13,6 +13,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
+	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
 	"google.golang.org/protobuf/proto"
@@ -115,6 +116,7 @@ func TestListenerFilters(t *testing.T) {
 		{"no PROXY header", []proto.Message{header}, get11, true, 0, "", "", "", direct, "downstream_cx_proxy_proto_error=1 proxy_proto.not_found_disallowed=1"},
 		{"no PROXY header, allowed", []proto.Message{lax, http}, get11, false, 0, "", "", "http/1.1", direct, "http_inspector.http11_found=1 proxy_proto.lax.not_found_allowed=1"},
 		{"bad PROXY header", []proto.Message{header}, "PROXY TCP4 1 2\r\n", true, 0, "", "", "", direct, "downstream_cx_proxy_proto_error=1 proxy_proto.versions.v1.error=1"},
+		{"nobody knows where it was going", []proto.Message{&originaldstv3.OriginalDst{}}, get11, false, 0, "", "", "", direct, ""},
 		{"disallowed version", []proto.Message{no1}, v1, true, 0, "", "", "", direct, "proxy_proto.versions.v1.disallowed=1 proxy_proto.versions.v1.found=1"},
 	}
 	for _, tt := range tests {

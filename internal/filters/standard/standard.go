@@ -12,13 +12,14 @@ import (
 	"github.com/xebec-proxy/xebec/internal/filters/headermutation"
 	"github.com/xebec-proxy/xebec/internal/filters/httpinspector"
 	"github.com/xebec-proxy/xebec/internal/filters/ondemand"
+	"github.com/xebec-proxy/xebec/internal/filters/originaldst"
 	"github.com/xebec-proxy/xebec/internal/filters/proxyprotocol"
 	"github.com/xebec-proxy/xebec/internal/filters/tlsinspector"
 )
 
 // Register adds every built-in filter to a registry.
 func Register(r *filter.Registry) error {
-	for _, t := range []filter.ListenerType{tlsinspector.Type(), httpinspector.Type(), proxyprotocol.Type()} {
+	for _, t := range []filter.ListenerType{tlsinspector.Type(), httpinspector.Type(), proxyprotocol.Type(), originaldst.Type()} {
 		if err := r.AddListener(t); err != nil {
 			return fmt.Errorf("listener filters: %w", err)
 		}
