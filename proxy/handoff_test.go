@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -87,9 +88,11 @@ func TestHandOff(t *testing.T) {
 }
 
 // Partly proves LM-12: listeners that are handed connections come, are replaced and
-// go like others, have their own limit, and no address twice.
+// go like others, and have no address twice. Their limits are for what they accept
+// themselves, though what they are handed counts, as in Envoy.
 func TestHandOffChanges(t *testing.T) {
-	const limited = `layered_runtime: {layers: [{name: static, static_layer: {envoy.resource_limits.listener.full.connection_limit: 0}}]}
+	const limited = `layered_runtime: {layers: [{name: static, static_layer: {envoy.resource_limits.listener.full.connection_limit: 0,
+  envoy.resource_limits.listener.counted.connection_limit: 1}}]}
 `
 	r := start(t, limited+bootstrapOf(listen("front", canned("itself"), "use_original_dst: true, listener_filters: ["+proxyHeader+"]"), ""))
 	res := r.Resources()
@@ -122,8 +125,24 @@ func TestHandOffChanges(t *testing.T) {
 		t.Errorf("an address twice: %v", err)
 	}
 	must(t, res.SetListener(unbound("full", "x", "203.0.113.7:82"), "1"))
-	becomes(82, "")
-	r.until(t, "listener.203.0.113.7_82.downstream_cx_total: 0")
+	becomes(82, "\r\n\r\nx")
+	r.until(t, "listener.203.0.113.7_82.downstream_cx_total: 1", "listener.203.0.113.7_82.downstream_cx_overflow: 0")
+	address := freeAddress(t)
+	must(t, res.SetListener(listenerAt("counted", address, chainOf(manager(with(saying("r", "counted"))))), "1"))
+	waitOpen(t, address)
+	at := netip.MustParseAddrPort(address)
+	stat := fmt.Sprintf("listener.%s_%d.", at.Addr(), at.Port())
+	r.until(t, stat+"downstream_cx_total: 1", stat+"downstream_cx_active: 0")
+	kept := r.via(t, "front", at.Addr().String(), int(at.Port()), "GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+	r.until(t, stat+"downstream_cx_active: 1")
+	c, err := net.Dial("tcp", address)
+	must(t, err)
+	if b, _ := io.ReadAll(c); len(b) > 0 {
+		t.Errorf("over the limit: %q", b)
+	}
+	_ = c.Close()
+	r.until(t, stat+"downstream_cx_overflow: 1")
+	_ = kept.Close()
 	res.RemoveListener("l")
 	becomes(81, "itself")
 }

@@ -79,12 +79,7 @@ func (c *Connection) handOff(peeked []byte) (gone bool) {
 	}
 	c.l.opened.Add(-1)
 	c.l, c.sock = p.l, p.s
-	if c.l.full(c.l.opened.Add(1)) {
-		c.w.Stats.Inc(c.l.Stats.CxOverflow)
-		c.done = true
-		c.conn.Abort(false)
-		return true
-	}
+	c.l.opened.Add(1) // its limit is for what it accepts itself, as in Envoy
 	c.conn.SetHigh(c.l.BufferLimit)
 	c.Info.ListenerMetadata = c.l.Config.GetMetadata()
 	c.unread = len(peeked) > 0
