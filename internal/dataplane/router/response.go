@@ -192,7 +192,8 @@ func (f *Filter) onReset(why pool.Reset, failure string) {
 		return
 	}
 	if !f.started && f.retry.Active() {
-		switch f.mayRetry(f.retry.OnReset(route.ResetKind(why), f.up.sent)) {
+		sent := f.up.sent && why != pool.LocalRefused // which took no head
+		switch f.mayRetry(f.retry.OnReset(route.ResetKind(why), sent)) {
 		case route.Retry:
 			f.w.Stats.Inc(f.up.host.Stats.RqError)
 			f.scheduleRetry()
