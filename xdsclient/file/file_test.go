@@ -434,7 +434,7 @@ resources:
 	must(t, os.Rename(filepath.Join(mount, "..tmp"), filepath.Join(mount, "..data")))
 	s.await("s", "cert 2/key 2 1")
 	must(t, os.Remove(key))
-	await(t, "the failure", func() bool { return tr.Stats().Failures == 1 })
+	await(t, "the failure", func() bool { return tr.Stats().Failures > 0 }) // of the first look, or also of a second one
 	put(t, key, "key 3")
 	s.await("s", "cert 2/key 3 1")
 }

@@ -153,11 +153,11 @@ func (s *stream) soon(d time.Duration) {
 // read reads the file, and keeps what there was if it is of no use.
 func (s *stream) read() {
 	s.due = time.Time{}
-	s.t.count(func(st *Stats) { st.Attempts++ })
 	got := s.t.load(s.typ)
 	if s.watch.follow(&got) {
 		s.soon(s.t.delay.moved) // something may have happened before it was watched
 	}
+	s.t.count(func(st *Stats) { st.Attempts++ }) // when it is over: what happens from now on is the next one's
 	if len(s.watch.missing) > 0 {
 		s.t.cfg.Logger.Debug("changes will be noticed late", "directories", s.watch.missing)
 	}

@@ -65,7 +65,7 @@ var _ xdsclient.Transport = (*Transport)(nil)
 
 // Stats counts what became of the file. Counters only grow.
 type Stats struct {
-	// Attempts counts readings of the file. Each ends in one of Successes,
+	// Attempts counts readings of the file, when they are over. Each ends in one of Successes,
 	// Rejected (its content is bad), Failures (it cannot be read), or was the same
 	// as before.
 	Attempts, Successes, Rejected, Failures uint64
