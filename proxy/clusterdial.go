@@ -13,6 +13,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/tlsio"
+	"github.com/xebec-proxy/xebec/internal/grpcconn"
 )
 
 var errNoHost = errors.New("no healthy host")
@@ -82,7 +83,11 @@ func (e *clusterEntry) secure(ctx context.Context, h *cluster.Host, raw net.Conn
 	if c == nil {
 		return nil, errors.Join(tlsio.ErrSecretMissing, raw.Close())
 	}
-	conn := tls.Client(raw, c.Config(tlsio.ClientSessionOptions{Host: h.Hostname(), ALPNFallback: []string{alpn}}))
+	conf := c.Config(tlsio.ClientSessionOptions{Host: h.Hostname(), ALPNFallback: []string{alpn}})
+	if alpn == grpcconn.Protocol {
+		return grpcconn.Secure(ctx, raw, conf) //nolint:wrapcheck // its caller does
+	}
+	conn := tls.Client(raw, conf)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(err, raw.Close())
 	}
@@ -97,6 +102,18 @@ type dialled struct {
 	since time.Time
 	ended atomic.Bool // the host has ended it
 	once  sync.Once
+}
+
+var _ grpcconn.Watched = (*dialled)(nil)
+
+// Carrier implements grpcconn.Watched.
+func (d *dialled) Carrier() net.Conn { return d.Conn }
+
+// Note implements grpcconn.Watched.
+func (d *dialled) Note(read, written int, err error) {
+	d.main.Add(d.c.Stats.UpstreamCxRxBytesTotal, uint64(read))    //nolint:gosec // not negative
+	d.main.Add(d.c.Stats.UpstreamCxTxBytesTotal, uint64(written)) //nolint:gosec // not negative
+	d.look(err)
 }
 
 // Read implements net.Conn.

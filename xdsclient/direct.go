@@ -169,8 +169,8 @@ func secureConfig(c *tls.Config, authority string) *tls.Config {
 			c.ServerName = host
 		}
 	}
-	if !slices.Contains(c.NextProtos, "h2") {
-		c.NextProtos = append([]string{"h2"}, c.NextProtos...)
+	if !slices.Contains(c.NextProtos, grpcconn.Protocol) {
+		c.NextProtos = append([]string{grpcconn.Protocol}, c.NextProtos...)
 	}
 	return c
 }
@@ -268,7 +268,7 @@ func (d *Direct) connect(ctx context.Context) (*grpcconn.Conn, error) {
 		return nil, err
 	}
 	if d.c.TLS != nil {
-		if nc, err = grpcconn.Secure(ctx, nc, d.c.TLS); err != nil {
+		if nc, err = d.secure(ctx, nc); err != nil {
 			return nil, fmt.Errorf("TLS with %s: %w", d.c.Authority, err)
 		}
 	}
@@ -279,6 +279,17 @@ func (d *Direct) connect(ctx context.Context) (*grpcconn.Conn, error) {
 		return nil, fmt.Errorf("connecting to %s: %w", d.c.Authority, err)
 	}
 	return conn, nil
+}
+
+func (d *Direct) secure(ctx context.Context, nc net.Conn) (net.Conn, error) {
+	nc, err := grpcconn.Secure(ctx, nc, d.c.TLS)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // its caller does
+	}
+	if err := grpcconn.Agreed(nc); err != nil {
+		return nil, errors.Join(err, nc.Close())
+	}
+	return nc, nil
 }
 
 func (d *Direct) dial(ctx context.Context) (net.Conn, error) {

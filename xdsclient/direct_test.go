@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -301,44 +302,52 @@ func TestDirectConnections(t *testing.T) {
 
 // Who waits for a connection fails with it, unless only who made it gave up.
 func TestDirectConnectionsInTheMaking(t *testing.T) {
-	m := serve(t)
-	dials := make(chan error)
-	began := make(chan struct{}, 10)
-	tr := direct(t, xdsclient.DirectConfig{Authority: "a", Dial: func(ctx context.Context) (net.Conn, error) {
-		began <- struct{}{}
-		select {
-		case err := <-dials:
-			if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		dials := make(chan error)
+		count := 0
+		tr := direct(t, xdsclient.DirectConfig{Authority: "a", Dial: func(ctx context.Context) (net.Conn, error) {
+			count++
+			select {
+			case err := <-dials:
 				return nil, err
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
 			}
-			return new(net.Dialer).DialContext(ctx, "tcp", m.addr)
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		}})
+		defer tr.Close()
+		results := make(chan error, 3)
+		open := func(ctx context.Context) {
+			go func() {
+				_, err := tr.Open(ctx, xdsclient.Opening{})
+				results <- err
+			}()
+			synctest.Wait()
 		}
-	}})
-	defer tr.Close()
-	results := make(chan error, 2)
-	open := func(ctx context.Context) {
-		_, err := tr.Open(ctx, xdsclient.Opening{})
-		results <- err
-	}
-	go open(t.Context())
-	<-began
-	dials <- errDown
-	if err := <-results; !errors.Is(err, errDown) {
-		t.Errorf("got %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	go open(ctx)
-	<-began
-	go open(t.Context())
-	cancel()
-	if err := <-results; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	<-began // for the other one
-	dials <- nil
-	if err := <-results; err != nil {
-		t.Error(err)
-	}
+		ctx, cancel := context.WithCancel(t.Context())
+		open(ctx)
+		open(t.Context())
+		open(t.Context())
+		if count != 1 {
+			t.Errorf("%d connections are made", count)
+		}
+		cancel()
+		if err := <-results; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if synctest.Wait(); count != 2 {
+			t.Errorf("%d connections are made", count)
+		}
+		dials <- errDown // for both
+		for range 2 {
+			if err := <-results; !errors.Is(err, errDown) {
+				t.Errorf("got %v", err)
+			}
+		}
+		// A server that says nothing is given 20 s.
+		start := time.Now()
+		open(t.Context())
+		if err := <-results; err == nil || !strings.Contains(err.Error(), "within 20s") || time.Since(start) != 20*time.Second {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
+	})
 }

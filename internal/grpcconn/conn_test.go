@@ -12,6 +12,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/xebec-proxy/xebec/filter/header"
+	"github.com/xebec-proxy/xebec/internal/dataplane/http2"
 	"github.com/xebec-proxy/xebec/internal/testcert"
 )
 
@@ -78,6 +80,45 @@ func echo(st grpc.ServerStream) error {
 // opaque hides what a connection is, so that it is used as any.
 type opaque struct{ net.Conn }
 
+// certificate is that of a server on localhost, and who has signed it.
+func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	authority, err := testcert.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := authority.Issue("server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority.PEM())
+	return pair, pool
+}
+
+// watched counts what is done with the connection that it is around.
+type watched struct {
+	net.Conn
+	read, written atomic.Int64
+	closed        atomic.Bool
+}
+
+func (w *watched) Carrier() net.Conn { return w.Conn }
+
+func (w *watched) Note(read, written int, _ error) {
+	w.read.Add(int64(read))
+	w.written.Add(int64(written))
+}
+
+func (w *watched) Close() error {
+	w.closed.Store(true)
+	return w.Conn.Close()
+}
+
 // kind is a kind of connection.
 type kind struct {
 	t    *testing.T
@@ -93,22 +134,9 @@ func kinds(t *testing.T, test func(t *testing.T, k kind)) {
 		t.Run(fmt.Sprintf("opaque=%v", hide), func(t *testing.T) { test(t, kind{t: t, hide: hide}) })
 	}
 	t.Run("TLS", func(t *testing.T) {
-		authority, err := testcert.NewAuthority("test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cert, key, err := authority.Issue("server")
-		if err != nil {
-			t.Fatal(err)
-		}
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pool := x509.NewCertPool()
-		pool.AppendCertsFromPEM(authority.PEM())
+		pair, pool := certificate(t)
 		test(t, kind{
-			t: t, conf: &tls.Config{RootCAs: pool, ServerName: "localhost", NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12},
+			t: t, conf: &tls.Config{RootCAs: pool, ServerName: "localhost", NextProtos: []string{Protocol}, MinVersion: tls.VersionTLS12},
 			opts: []grpc.ServerOption{grpc.Creds(credentials.NewServerTLSFromCert(&pair))},
 		})
 	})
@@ -183,13 +211,69 @@ func exchange(t *testing.T, s *Stream, body string) {
 // than any window.
 func TestEcho(t *testing.T) {
 	kinds(t, func(t *testing.T, k kind) {
-		addr, _ := k.serve(echo)
-		c := k.connect(addr)
-		s := opened(t, c)
-		for _, n := range []int{0, 1, 100, 16 << 10, 100 << 10, 5 << 20, 3, 1 << 20} {
-			exchange(t, s, strings.Repeat("a", n))
+		for _, opts := range [][]grpc.ServerOption{nil, {grpc.InitialWindowSize(8 << 20), grpc.InitialConnWindowSize(16 << 20)}} {
+			addr, _ := k.serve(echo, opts...)
+			c := k.connect(addr)
+			s := opened(t, c)
+			for _, n := range []int{0, 1, 100, 16 << 10, 100 << 10, 5 << 20, 3, 1 << 20} {
+				exchange(t, s, strings.Repeat("a", n))
+			}
 		}
 	})
+}
+
+// Somebody who looks on sees every byte, and the end, though the connection
+// beneath is used.
+func TestWatched(t *testing.T) {
+	addr, _ := serve(t, echo)
+	nc, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &watched{Conn: nc}
+	c := connected(t, w)
+	exchange(t, opened(t, c), strings.Repeat("a", 1<<20))
+	c.Close()
+	for what, n := range map[string]int64{"read": w.read.Load(), "written": w.written.Load()} {
+		if n < 1<<20 || n > 1<<20+1<<14 {
+			t.Errorf("%d bytes are %s", n, what)
+		}
+	}
+	if !w.closed.Load() {
+		t.Error("it is not closed")
+	}
+}
+
+// To send over TLS does not wait either, when the server does not even read its
+// socket.
+func TestTLSDoesNotWait(t *testing.T) {
+	pair, pool := certificate(t)
+	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &scripted{onRPC: func(s *http2.Stream) { accept(s) }, stop: true}
+	p.h2.Init(http2.Server, &http2.Options{StreamWindow: 64 << 20, ConnWindow: 64 << 20}, p, &p.out)
+	p.h2.Start()
+	var group sync.WaitGroup
+	group.Go(func() {
+		nc, err := lis.Accept()
+		if err != nil {
+			return
+		}
+		p.nc = tls.Server(nc, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{Protocol}, MinVersion: tls.VersionTLS12})
+		p.read()
+		<-t.Context().Done()
+		_ = nc.Close()
+	})
+	t.Cleanup(func() { _ = lis.Close(); group.Wait() })
+	c := kind{t: t, conf: &tls.Config{RootCAs: pool, ServerName: "localhost", NextProtos: []string{Protocol}, MinVersion: tls.VersionTLS12}}.connect(lis.Addr().String())
+	s := opened(t, c)
+	for i := 0; s.TrySend(message(strings.Repeat("a", 64<<10)), nil); i++ {
+		if i > 1000 {
+			t.Fatal("everything is taken")
+		}
+	}
 }
 
 // Several streams in many goroutines: whoever reads, each stream gets its own.

@@ -26,7 +26,9 @@ type scripted struct {
 	h2    http2.Conn
 	out   []byte
 	acks  int
-	deaf  bool // answers nothing any more
+	deaf  bool // answers nothing
+	stop  bool // to read, when there is a stream
+	rpcs  int
 	onRPC func(s *http2.Stream)
 }
 
@@ -51,6 +53,9 @@ func (p *scripted) read() {
 			return
 		}
 		p.do(func() { _ = p.h2.Feed(b[:n]) })
+		if p.stop && p.rpcs > 0 {
+			return
+		}
 	}
 }
 
@@ -67,7 +72,7 @@ func (p *scripted) do(f func()) {
 	}
 }
 
-func (p *scripted) OnHeaders(s *http2.Stream, _ bool)                  { p.onRPC(s) }
+func (p *scripted) OnHeaders(s *http2.Stream, _ bool)                  { p.rpcs++; p.onRPC(s) }
 func (p *scripted) OnData(s *http2.Stream, b []byte, _ bool)           { s.Consumed(len(b)) }
 func (p *scripted) OnReset(*http2.Stream, http2.ErrCode, bool, string) {}
 func (p *scripted) OnTrailers(*http2.Stream)                           {}
@@ -129,14 +134,20 @@ func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, nc := script(t, accept)
 		c := connected(t, nc)
+		deaf := func(yes bool) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.deaf = yes
+		}
+		time.Sleep(time.Minute)
+		deaf(true) // nobody asks: there is no stream
 		time.Sleep(time.Hour)
+		deaf(false)
 		s := opened(t, c)
 		start := time.Now()
 		go func() {
 			time.Sleep(42 * time.Minute)
-			p.mu.Lock()
-			p.deaf = true
-			p.mu.Unlock()
+			deaf(true)
 		}()
 		_, err := s.Recv()
 		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "does not answer a ping") {
@@ -147,6 +158,27 @@ func TestSilentServer(t *testing.T) {
 		}
 		if c.Usable() {
 			t.Error("the connection can be used")
+		}
+	})
+}
+
+// A connection that the server is leaving is closed with its last stream.
+func TestLastStreamAfterGoAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, nc := script(t, accept)
+		c := connected(t, nc)
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, err := c.Open(ctx, requestTo("/x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		p.do(p.h2.Shutdown)
+		if synctest.Wait(); c.Usable() || c.Ended() {
+			t.Errorf("usable: %v, ended: %v", c.Usable(), c.Ended())
+		}
+		cancel()
+		if synctest.Wait(); !c.Ended() {
+			t.Error("the connection goes on")
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// protocol is what TLS calls HTTP/2.
-const protocol = "h2"
+// Protocol is what TLS calls HTTP/2.
+const Protocol = "h2"
 
 // Secure begins TLS as a client, for HTTP/2, over a connection, which it closes
 // if that fails. A Conn over what it returns sends without waiting, as one
@@ -23,19 +23,16 @@ func Secure(ctx context.Context, nc net.Conn, config *tls.Config) (net.Conn, err
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(err, nc.Close())
 	}
-	if err := agreed(conn); err != nil {
-		return nil, errors.Join(err, nc.Close())
-	}
 	return onto(conn), nil
 }
 
 // stateful is TLS, whatever is around it.
 type stateful interface{ ConnectionState() tls.ConnectionState }
 
-// agreed is an error unless TLS, where it is spoken, has agreed on HTTP/2.
-func agreed(nc net.Conn) error {
-	if t, ok := nc.(stateful); ok && t.ConnectionState().NegotiatedProtocol != protocol {
-		return errors.New("the server does not offer HTTP/2 (" + protocol + ") within TLS")
+// Agreed is an error unless TLS, where it is spoken, has agreed on HTTP/2.
+func Agreed(nc net.Conn) error {
+	if t, ok := nc.(stateful); ok && t.ConnectionState().NegotiatedProtocol != Protocol {
+		return errors.New("the server does not offer HTTP/2 (" + Protocol + ") within TLS")
 	}
 	return nil
 }
@@ -47,6 +44,9 @@ type unprotected struct{ credentials.CommonAuthInfo }
 func (unprotected) AuthType() string { return "insecure" }
 
 func securityOf(nc net.Conn) credentials.AuthInfo {
+	if w, ok := nc.(Watched); ok {
+		nc = w.Carrier()
+	}
 	if t, ok := nc.(stateful); ok {
 		return credentials.TLSInfo{
 			State:          t.ConnectionState(),

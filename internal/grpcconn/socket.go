@@ -26,6 +26,63 @@ type socket interface {
 	close(goroutines *sync.WaitGroup)
 }
 
+// Watched is a connection around another that may be read and written in its
+// stead, if what is done there is noted. It is closed itself.
+type Watched interface {
+	net.Conn
+	// Carrier is the other connection.
+	Carrier() net.Conn
+	// Note says what has been read or written, and the error.
+	Note(read, written int, err error)
+}
+
+// newSocket makes the best of a connection.
+func newSocket(c net.Conn) socket {
+	w, ok := c.(Watched)
+	if !ok {
+		if s := ofSystem(c); s != nil {
+			return s
+		}
+		return newPlain(c)
+	}
+	if s := ofSystem(w.Carrier()); s != nil {
+		return &noted{socket: s, w: w}
+	}
+	return newPlain(c)
+}
+
+// noted is the socket of a Watched connection.
+type noted struct {
+	socket
+	w Watched
+}
+
+func (n *noted) receive() ([]byte, error) {
+	b, err := n.socket.receive()
+	n.w.Note(len(b), 0, err)
+	return b, err //nolint:wrapcheck // its caller does
+}
+
+func (n *noted) tryWrite(b []byte) (int, error) {
+	k, err := n.socket.tryWrite(b)
+	if k > 0 || err != nil {
+		n.w.Note(0, k, err)
+	}
+	return k, err //nolint:wrapcheck // its caller does
+}
+
+func (n *noted) write(b []byte) error {
+	err := n.socket.write(b)
+	if err != nil {
+		b = nil
+	}
+	n.w.Note(0, len(b), err)
+	return err //nolint:wrapcheck // its caller does
+}
+
+// close does not wait, since that of a socket does not.
+func (n *noted) close(*sync.WaitGroup) { _ = n.w.Close() }
+
 // plain is any connection: to know that a write does not wait is not possible,
 // so that all are left to the goroutine that may.
 type plain struct {

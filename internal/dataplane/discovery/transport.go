@@ -8,47 +8,52 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/xebec-proxy/xebec/internal/grpcconn"
 	"github.com/xebec-proxy/xebec/xdsclient"
 )
 
-// grpc is the way to a gRPC service (BS-29).
+// grpc is the way to a gRPC service (BS-29). A cluster of the bootstrap is spoken
+// to by the library's own transport; google_grpc is what it says, a channel of
+// gRPC's with its own names, resolvers, credentials and interceptors.
 func (d *Discovery) grpc(g *corev3.GrpcService) (xdsclient.Transport, error) {
-	opts := []grpc.DialOption{grpc.WithChainStreamInterceptor(initialMetadata(g))}
-	var t *xdsclient.GRPC
+	md := initialMetadata(g)
 	switch k := g.GetTargetSpecifier().(type) {
 	case *corev3.GrpcService_EnvoyGrpc_:
 		if err := d.checkCluster(k.EnvoyGrpc.GetClusterName()); err != nil {
 			return nil, fmt.Errorf("envoy_grpc.cluster_name: %w", err)
 		}
-		t = d.overCluster(k.EnvoyGrpc, opts)
+		return d.overCluster(k.EnvoyGrpc, md)
 	case *corev3.GrpcService_GoogleGrpc_:
-		more, err := d.google(k.GoogleGrpc)
+		opts, err := d.google(k.GoogleGrpc)
 		if err != nil {
 			return nil, fmt.Errorf("google_grpc.%w", err)
 		}
-		t = xdsclient.Dial(k.GoogleGrpc.GetTargetUri(), append(opts, more...)...)
+		return xdsclient.Dial(k.GoogleGrpc.GetTargetUri(), append([]grpc.DialOption{grpc.WithChainStreamInterceptor(sending(md))}, opts...)...), nil
 	default:
 		return nil, errors.New("target_specifier: envoy_grpc or google_grpc is needed")
 	}
-	return t, nil
 }
 
-// initialMetadata adds what a service is to be sent with each stream.
-func initialMetadata(g *corev3.GrpcService) grpc.StreamClientInterceptor {
-	var pairs []string
+// initialMetadata is what a service is to be sent with each stream.
+func initialMetadata(g *corev3.GrpcService) metadata.MD {
+	md := metadata.MD{}
 	for _, h := range g.GetInitialMetadata() {
 		v := h.GetValue()
 		if len(h.GetRawValue()) > 0 {
 			v = string(h.GetRawValue())
 		}
-		pairs = append(pairs, h.GetKey(), v)
+		md.Append(h.GetKey(), v)
 	}
+	return md
+}
+
+// sending adds metadata to each stream of a channel.
+func sending(md metadata.MD) grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, next grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
-		if len(pairs) > 0 {
-			ctx = metadata.AppendToOutgoingContext(ctx, pairs...)
+		if len(md) > 0 {
+			ctx = metadata.NewOutgoingContext(ctx, md)
 		}
 		return next(ctx, desc, cc, method, o...)
 	}
@@ -56,19 +61,17 @@ func initialMetadata(g *corev3.GrpcService) grpc.StreamClientInterceptor {
 
 // overCluster is gRPC over connections to hosts of a cluster of the bootstrap,
 // with the cluster's transport socket.
-func (d *Discovery) overCluster(e *corev3.GrpcService_EnvoyGrpc, opts []grpc.DialOption) *xdsclient.GRPC {
+func (d *Discovery) overCluster(e *corev3.GrpcService_EnvoyGrpc, md metadata.MD) (xdsclient.Transport, error) {
 	name, authority := e.GetClusterName(), e.GetAuthority()
 	if authority == "" {
 		authority = name
 	}
-	dial := func(ctx context.Context, _ string) (net.Conn, error) {
-		return d.dial(ctx, name, "h2")
+	t, err := xdsclient.NewDirect(xdsclient.DirectConfig{
+		Dial:      func(ctx context.Context) (net.Conn, error) { return d.dial(ctx, name, grpcconn.Protocol) },
+		Authority: authority, Metadata: md, MaxMessageBytes: int(e.GetMaxReceiveMessageLength().GetValue()),
+	})
+	if err != nil { // there is nothing else that it could refuse
+		return nil, fmt.Errorf("initial_metadata: %w", err)
 	}
-	t := xdsclient.Dial("passthrough:///"+name, append(opts,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS is the cluster's, below
-		grpc.WithContextDialer(dial), grpc.WithAuthority(authority))...)
-	if n := e.GetMaxReceiveMessageLength(); n != nil {
-		t.MaxMessageBytes = int(n.GetValue())
-	}
-	return t
+	return t, nil
 }
