@@ -25,9 +25,14 @@ func Example() {
 	address, update, stop := exampleServer()
 	defer stop()
 
+	transport, err := xdsclient.NewDirect(xdsclient.DirectConfig{Address: address}) // on loopback, so without TLS
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	source, err := xdsclient.NewSource(context.Background(), xdsclient.Config{
 		Node:    &corev3.Node{Id: "example"},
-		Servers: []xdsclient.Server{{Name: "main", Transport: xdsclient.Dial(address, grpc.WithTransportCredentials(insecure.NewCredentials()))}},
+		Servers: []xdsclient.Server{{Name: "main", Transport: transport}},
 	})
 	if err != nil {
 		fmt.Println(err)
