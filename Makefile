@@ -43,6 +43,10 @@ test-long: ## Run every test, the long ones too
 lint: $(GOLANGCI) ## Report what the linters find
 	$(GOLANGCI) run --allow-parallel-runners $(PKG)
 
+.PHONY: lint-bench
+lint-bench: $(GOLANGCI) ## Report what the linters find in the comparison with other proxies, a module of its own
+	cd bench/proxy && $(GOLANGCI) run --allow-parallel-runners ./...
+
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format the code
 	$(GOLANGCI) fmt $(PKG)

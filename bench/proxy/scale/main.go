@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,15 +22,16 @@ import (
 
 // options is the command line.
 type options struct {
-	clusters, endpoints, changes, rounds, workers int
-	settle, every                                 time.Duration
-	xebec                                         string
+	clusters, endpoints, changes, spans, rounds, workers int
+	settle, every                                        time.Duration
+	xebec                                                string
 }
 
 func (o *options) flags(fs *flag.FlagSet) {
 	fs.IntVar(&o.clusters, "clusters", 10_000, "`number` of clusters, each with an assignment")
 	fs.IntVar(&o.endpoints, "endpoints", 5, "`number` of endpoints of each")
-	fs.IntVar(&o.changes, "changes", 40, "`number` of changes of one endpoint")
+	fs.IntVar(&o.changes, "changes", 20, "`number` of changes of one endpoint in a span")
+	fs.IntVar(&o.spans, "spans", 7, "`number` of spans with changes, each after one as long without")
 	fs.IntVar(&o.rounds, "rounds", 3, "`number` of rounds; each has every proxy once")
 	fs.IntVar(&o.workers, "workers", 2, "`number` of workers of each proxy")
 	fs.DurationVar(&o.settle, "settle", 12*time.Second, "`time` to come to rest after loading; two flushes of statistics and more")
@@ -40,25 +40,30 @@ func (o *options) flags(fs *flag.FlagSet) {
 }
 
 func main() {
+	if err := command(); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+func command() error {
 	var o options
 	o.flags(flag.CommandLine)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := o.run(ctx, os.Stdout, os.Stderr); err != nil {
-		log.Fatal("scale: ", err)
-	}
+	return o.run(ctx, os.Stdout, os.Stderr)
 }
 
-func (o *options) run(ctx context.Context, out, progress io.Writer) error {
-	if o.clusters < 1 || o.endpoints < 1 || o.endpoints > maxEndpoints || o.changes < 1 || o.rounds < 1 {
-		return fmt.Errorf("-clusters, -endpoints (up to %d), -changes and -rounds are at least 1", maxEndpoints)
+func (o *options) run(ctx context.Context, out, progress io.Writer) (err error) {
+	if o.clusters < 1 || o.endpoints < 1 || o.endpoints > maxEndpoints || o.changes < 1 || o.spans < 1 || o.rounds < 1 {
+		return fmt.Errorf("-clusters, -endpoints (up to %d), -changes, -spans and -rounds are at least 1", maxEndpoints)
 	}
 	dir, err := os.MkdirTemp("", "xebec-scale-*")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	xebec, err := o.program(ctx, dir)
 	if err != nil {
 		return err
