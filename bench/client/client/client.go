@@ -33,6 +33,8 @@ type Options struct {
 	// Bare keeps nothing of what a resource says, so that what is left is the
 	// client's own.
 	Bare bool
+	// GRPCGo has Xebec's client speak gRPC by grpc-go instead of its own transport.
+	GRPCGo bool
 	// Profile is a file for a CPU profile; empty for none.
 	Profile string
 }
@@ -42,6 +44,7 @@ func (o *Options) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.Address, "addr", "", "`address` of the server")
 	fs.BoolVar(&o.Delta, "delta", false, "use the delta variant")
 	fs.BoolVar(&o.Bare, "bare", false, "keep nothing of what resources say")
+	fs.BoolVar(&o.GRPCGo, "grpc-go", false, "have Xebec's client use grpc-go")
 	fs.StringVar(&o.Profile, "profile", "", "write a CPU profile to a `file`")
 }
 

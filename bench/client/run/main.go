@@ -113,6 +113,8 @@ type contender struct {
 const (
 	xebecSotW   = "xebec-sotw"
 	xebecDelta  = "xebec-delta"
+	dialSotW    = "dial-sotw"
+	dialDelta   = "dial-delta"
 	streamSotW  = "stream-sotw"
 	streamDelta = "stream-delta"
 )
@@ -121,6 +123,8 @@ func contenders() []contender {
 	return []contender{
 		{name: xebecSotW, program: "xebec", bare: true},
 		{name: xebecDelta, program: "xebec", args: []string{"-delta"}, bare: true},
+		{name: dialSotW, program: "xebec", args: []string{"-grpc-go"}, bare: true},
+		{name: dialDelta, program: "xebec", args: []string{"-grpc-go", "-delta"}, bare: true},
 		{name: "grpc-go", program: "grpcgo", args: []string{"-names", nameFormat}},
 		{name: "go-control-plane", program: "gocontrolplane", wildcard: true},
 		{name: streamSotW, program: "stream", stream: true},

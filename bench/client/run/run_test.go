@@ -59,10 +59,10 @@ func TestTableShowsMediansAndJudgesGoals(t *testing.T) {
 	var out strings.Builder
 	write(&out, o, chosen, r)
 	for _, want := range []string{
-		"| | xebec-sotw | xebec-delta | grpc-go | go-control-plane | stream-sotw | stream-delta | goal | |\n",
-		"| 10 watches: requests | 3 | 6.50 | – | –¹ | –⁴ | –⁴ | ≤ 5 | met, **missed** |\n",
-		"| one cluster changes: client CPU, ms | 0.800 | 0.200 | – | 12.3² | – | – | ≤ 1, ≤ 0.100 | met, **missed** |\n",
-		"| — sent, MB | – | – | – | –¹ | –⁴ | –⁴ | ≤ 0.500 | not measured, not measured |\n",
+		"| | xebec-sotw | xebec-delta | dial-sotw | dial-delta | grpc-go | go-control-plane | stream-sotw | stream-delta | goal | |\n",
+		"| 10 watches: requests | 3 | 6.50 | – | – | – | –¹ | –⁴ | –⁴ | ≤ 5 | met, **missed** |\n",
+		"| one cluster changes: client CPU, ms | 0.800 | 0.200 | – | – | – | 12.3² | – | – | ≤ 1, ≤ 0.100 | met, **missed** |\n",
+		"| — sent, MB | – | – | – | – | – | –¹ | –⁴ | –⁴ | ≤ 0.500 | not measured, not measured |\n",
 		"\n¹ ", "\n² ", "Medians of 3 rounds, 5 changes each",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -17,12 +17,15 @@ import (
 func main() { client.Main("xebec", run) }
 
 func run(ctx context.Context, o client.Options, in io.Reader, out io.Writer) error {
+	transport, err := transportTo(o)
+	if err != nil {
+		return err
+	}
 	source, err := xdsclient.NewSource(ctx, xdsclient.Config{
 		Node:  &corev3.Node{Id: "bench"},
 		Delta: o.Delta,
 		Servers: []xdsclient.Server{{
-			Name:      "bench",
-			Transport: xdsclient.Dial(o.Address, grpc.WithTransportCredentials(insecure.NewCredentials())),
+			Name: "bench", Transport: transport,
 		}},
 	})
 	if err != nil {
@@ -31,6 +34,14 @@ func run(ctx context.Context, o client.Options, in io.Reader, out io.Writer) err
 	defer source.Close()
 	var seen client.Seen
 	return o.Run(ctx, in, out, xebec{source, o.Bare, &seen}, &seen)
+}
+
+// transportTo is the library's own transport, or the one over grpc-go.
+func transportTo(o client.Options) (xdsclient.Transport, error) {
+	if o.GRPCGo {
+		return xdsclient.Dial(o.Address, grpc.WithTransportCredentials(insecure.NewCredentials())), nil
+	}
+	return xdsclient.NewDirect(xdsclient.DirectConfig{Address: o.Address})
 }
 
 type xebec struct {
