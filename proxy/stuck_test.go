@@ -38,13 +38,19 @@ func TestStuckConnections(t *testing.T) {
 	})
 	t.Run("client reads in time", func(t *testing.T) {
 		const size = 8 << 20
-		up := serveTCP(t, "tcp", "127.0.0.1:0", func(c net.Conn) { _, _ = c.Write(make([]byte, size)) })
-		r := start(t, bootstrapOf(listen("l", tcpTo("p", "cluster: up"), "per_connection_buffer_limit_bytes: 16384, per_connection_buffer_high_watermark_timeout: 5s"), upstreamAt("up", []string{up})))
+		up := serveTCP(t, "tcp", "127.0.0.1:0", func(c net.Conn) {
+			_, _ = c.Write(make([]byte, size))
+			_, _ = io.CopyN(c, c, 1)
+		})
+		r := start(t, bootstrapOf(listen("l", tcpTo("p", "cluster: up"), "per_connection_buffer_limit_bytes: 16384, per_connection_buffer_high_watermark_timeout: 1.5s"), upstreamAt("up", []string{up})))
 		c := r.dial(t, "l")
 		r.until(t, "cluster.up.upstream_flow_control_paused_reading_total: 1")
 		if n, err := io.Copy(io.Discard, io.LimitReader(c, size)); n != size || err != nil {
 			t.Errorf("%d bytes, %v", n, err)
 		}
+		time.Sleep(1700 * time.Millisecond) // the time is over, but it does not count any more
+		say(t, c, "!")
+		ends(t, c, "!")
 	})
 	t.Run("filter does not take it", func(t *testing.T) {
 		var logs syncBuffer
