@@ -6,6 +6,7 @@ package header
 
 import (
 	"iter"
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -31,6 +32,8 @@ type Map struct {
 	live   int
 	size   int
 	slot   [numKnown]uint16 // 1 + index of the first live field of a known name
+	// repeated: a known name may occur more than once.
+	repeated bool
 }
 
 // Len is the number of fields.
@@ -51,7 +54,7 @@ func (m *Map) Reset() {
 	}
 	clear(m.fields)
 	m.fields, m.arena = m.fields[:0], m.arena[:0]
-	m.live, m.size = 0, 0
+	m.live, m.size, m.repeated = 0, 0, false
 	m.slot = [numKnown]uint16{}
 }
 
@@ -143,17 +146,30 @@ func (m *Map) find(name string, from int) int {
 }
 
 // Add appends a field. The strings are kept as they are, not copied.
-func (m *Map) Add(name, value string) { m.add(Field{name, value, KnownID(name)}) }
+func (m *Map) Add(name, value string) { m.add(name, value, KnownID(name)) }
 
 // AddID appends a field of a known name.
-func (m *Map) AddID(id ID, value string) { m.add(Field{names[id], value, id}) }
+func (m *Map) AddID(id ID, value string) { m.add(names[id], value, id) }
 
-func (m *Map) add(f Field) {
-	m.fields = append(m.fields, f)
+// add writes the parts of a field one by one to where they stay: a Field is too
+// large for registers, and to copy one that was just written waits for memory.
+func (m *Map) add(name, value string, id ID) {
+	n := len(m.fields)
+	if n == cap(m.fields) {
+		m.fields = slices.Grow(m.fields, 1)
+	}
+	m.fields = m.fields[:n+1]
+	f := &m.fields[n]
+	f.Name, f.Value, f.id = name, value, id
 	m.live++
-	m.size += len(f.Name) + len(f.Value)
-	if m.slot[f.id] == 0 && f.id != Other {
-		m.slot[f.id] = uint16(min(len(m.fields), maxFields))
+	m.size += len(name) + len(value)
+	if id == Other {
+		return
+	}
+	if at := &m.slot[id]; *at == 0 {
+		*at = uint16(min(n+1, maxFields))
+	} else {
+		m.repeated = true
 	}
 }
 
@@ -168,22 +184,24 @@ func (m *Map) Set(name, value string) {
 		m.SetID(id, value)
 		return
 	}
-	m.setFrom(m.find(name, 0), Field{name, value, Other})
+	m.setFrom(m.find(name, 0), name, value, Other)
 }
 
 // SetID is Set for a known name.
 func (m *Map) SetID(id ID, value string) {
-	m.setFrom(int(m.slot[id])-1, Field{names[id], value, id})
+	m.setFrom(int(m.slot[id])-1, names[id], value, id)
 }
 
-func (m *Map) setFrom(first int, f Field) {
+func (m *Map) setFrom(first int, name, value string, id ID) {
 	if first < 0 {
-		m.add(f)
+		m.add(name, value, id)
 		return
 	}
-	m.size += len(f.Value) - len(m.fields[first].Value)
-	m.fields[first].Value = f.Value
-	for i := m.find(f.Name, first+1); i >= 0; i = m.find(f.Name, i+1) {
+	m.SetAt(first, value)
+	if id != Other && !m.repeated {
+		return
+	}
+	for i := m.find(name, first+1); i >= 0; i = m.find(name, i+1) {
 		m.drop(i)
 	}
 }
@@ -209,6 +227,10 @@ func (m *Map) DelID(id ID) int {
 		return 0
 	}
 	m.slot[id] = 0
+	if !m.repeated {
+		m.drop(int(i) - 1)
+		return 1
+	}
 	return m.delFrom(int(i)-1, names[id])
 }
 
@@ -277,11 +299,11 @@ func (m *Map) AddBytes(name, value []byte) {
 	} else {
 		n = names[id]
 	}
-	m.add(Field{n, m.Keep(value), id})
+	m.add(n, m.Keep(value), id)
 }
 
 // AddIDBytes appends a field of a known name and copies its value.
-func (m *Map) AddIDBytes(id ID, value []byte) { m.add(Field{names[id], m.Keep(value), id}) }
+func (m *Map) AddIDBytes(id ID, value []byte) { m.add(names[id], m.Keep(value), id) }
 
 // SetIDBytes is SetID with a copy of the value.
 func (m *Map) SetIDBytes(id ID, value []byte) { m.SetID(id, m.Keep(value)) }
@@ -305,7 +327,7 @@ func (m *Map) SetArena(b []byte) { m.arena = b }
 
 // AddOwned appends a field whose strings live as long as the map, with a known
 // id that the caller looked up.
-func (m *Map) AddOwned(name, value string, id ID) { m.add(Field{name, value, id}) }
+func (m *Map) AddOwned(name, value string, id ID) { m.add(name, value, id) }
 
 // CopyFrom makes m a copy of another map that shares no memory with it.
 func (m *Map) CopyFrom(o *Map) {
@@ -315,9 +337,9 @@ func (m *Map) CopyFrom(o *Map) {
 		switch {
 		case f.Name == "":
 		case f.id != Other:
-			m.add(Field{f.Name, m.keepString(f.Value), f.id})
+			m.add(f.Name, m.keepString(f.Value), f.id)
 		default:
-			m.add(Field{m.keepString(f.Name), m.keepString(f.Value), Other})
+			m.add(m.keepString(f.Name), m.keepString(f.Value), Other)
 		}
 	}
 }

@@ -90,10 +90,9 @@ func (t *table) insert(name, value string, id header.ID, flags Flags, prev uint3
 		name = ""
 	}
 	t.room(len(name) + len(value))
-	*t.at(t.head) = entry{
-		off: t.base + uint32(len(t.buf)), nlen: uint32(len(name)), vlen: uint32(len(value)),
-		prev: prev, id: id, flags: flags,
-	}
+	e := t.at(t.head)
+	e.off, e.nlen, e.vlen = t.base+uint32(len(t.buf)), uint32(len(name)), uint32(len(value))
+	e.prev, e.id, e.flags = prev, id, flags
 	t.buf = append(append(t.buf, name...), value...)
 	t.head++
 	t.size += cost
