@@ -159,20 +159,28 @@ func (t *typeState) rest(e *entry) {
 // effect on a resource that is not held.
 func (s *Source) Await(typeURL, name string) {
 	s.post(func() {
-		t := s.types[typeURL]
-		if t == nil {
-			return
-		}
-		_, name, err := s.owner(t.Type, name)
-		e := t.entries[name]
-		if err != nil || e == nil || e.u == nil {
+		e := s.entryOf(typeURL, name)
+		if e == nil || e.u == nil {
 			return
 		}
 		e.awaited = true
 		for _, srv := range e.auth.inUse(s.key(typeURL)) {
-			s.link(srv, s.key(typeURL)).ch.Await(typeURL, name)
+			s.link(srv, s.key(typeURL)).ch.Await(typeURL, e.name)
 		}
 	})
+}
+
+// entryOf is what is known of a resource; nil if nothing is, or its name is bad.
+func (s *Source) entryOf(typeURL, name string) *entry {
+	t := s.types[typeURL]
+	if t == nil {
+		return nil
+	}
+	_, name, err := s.owner(t.Type, name)
+	if err != nil {
+		return nil
+	}
+	return t.entries[name]
 }
 
 // AskAgain asks for a resource that is watched once more: for a parent that waits
@@ -180,18 +188,13 @@ func (s *Source) Await(typeURL, name string) {
 // In delta a server has to answer; in SotW it may.
 func (s *Source) AskAgain(typeURL, name string) {
 	s.post(func() {
-		t := s.types[typeURL]
-		if t == nil {
-			return
-		}
-		_, name, err := s.owner(t.Type, name)
-		e := t.entries[name]
-		if err != nil || e == nil || len(e.watches) == 0 {
+		e := s.entryOf(typeURL, name)
+		if e == nil || len(e.watches) == 0 {
 			return
 		}
 		for _, srv := range e.auth.inUse(s.key(typeURL)) {
 			l := s.link(srv, s.key(typeURL))
-			l.ch.Repeat(typeURL, name)
+			l.ch.Repeat(typeURL, e.name)
 			l.dirty = true
 		}
 	})
