@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -26,10 +27,11 @@ func pushed(version int, timeout time.Duration) *routev3.RouteConfiguration {
 }
 
 func tunnels(m *hcmv3.HttpConnectionManager) {
+	m.Http2ProtocolOptions = &corev3.Http2ProtocolOptions{AllowConnect: true}
 	m.UpgradeConfigs = []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}}
 }
 
-// Partly proves HC-46: websockets go on through 50 changes of routes and clusters, their own too, for longer
+// Partly proves HC-46: websockets of HTTP/1 and HTTP/2 go on through 50 changes of routes and clusters, their own too, for longer
 // than the timeout of their route. They are counted.
 func TestUpgradesSurvivePushes(t *testing.T) {
 	const pushes, timeout = 50, time.Second
@@ -43,6 +45,8 @@ func TestUpgradesSurvivePushes(t *testing.T) {
 	waitOpen(t, at)
 	began := time.Now()
 	one, two := v.upgraded(t, "/"), v.upgraded(t, "/")
+	three, head := v.wsOver(t, true, "/")
+	holds(t, head(), ":status: 200")
 	for i := 1; i <= pushes; i++ {
 		version := fmt.Sprint(i)
 		must(t, res.SetRoutes(ads(), pushed(i, timeout+time.Duration(i)), version))
@@ -57,14 +61,17 @@ func TestUpgradesSurvivePushes(t *testing.T) {
 		}
 		becomes(t, at+"/version", version)
 		one.echo("one " + version)
+		says(t, three, three, "three "+version)
 	}
 	time.Sleep(time.Until(began.Add(timeout + timeout/2)))
 	one.echo("one at last")
 	two.echo("two at last")
-	v.counts(t, "http.dyn.downstream_cx_upgrades_total 2", "http.dyn.downstream_cx_upgrades_active 2", "cluster.ws.upstream_rq_timeout 0")
+	says(t, three, three, "three at last")
+	v.counts(t, "http.dyn.downstream_cx_upgrades_total 3", "http.dyn.downstream_cx_upgrades_active 3", "cluster.ws.upstream_rq_timeout 0")
 	_ = one.Close()
-	v.counts(t, "http.dyn.downstream_cx_upgrades_total 2", "http.dyn.downstream_cx_upgrades_active 1")
+	v.counts(t, "http.dyn.downstream_cx_upgrades_total 3", "http.dyn.downstream_cx_upgrades_active 2")
 	two.echo("two alone")
 	_ = two.Close()
-	v.counts(t, "http.dyn.downstream_cx_upgrades_total 2", "http.dyn.downstream_cx_upgrades_active 0")
+	_ = three.CloseWrite()
+	v.counts(t, "http.dyn.downstream_cx_upgrades_total 3", "http.dyn.downstream_cx_upgrades_active 0")
 }

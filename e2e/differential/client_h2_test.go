@@ -237,6 +237,11 @@ func (c *h2Client) wait(s step) error {
 		return nil
 	}
 	id := max(s.Stream, 1)
+	if rest, ok := strings.CutPrefix(s.Wait, "bytes "); ok {
+		n, err := strconv.Atoi(rest)
+		c.until(patience, func() bool { return c.streams[id] != nil && (len(c.streams[id].body) >= n || c.streams[id].end != "") })
+		return err
+	}
 	switch s.Wait {
 	case "response":
 		c.until(patience, func() bool { return c.streams[id] != nil && c.streams[id].end != "" })

@@ -159,6 +159,9 @@ func (c *h2Origin) data(id uint32, f *http2.DataFrame) {
 		}
 	}
 	s.ended = f.StreamEnded()
+	if s.answered && s.answer.Then == "echo" {
+		c.locked(func() error { return c.framer.WriteData(id, s.ended, data) })
+	}
 	c.proceed(id, s)
 }
 

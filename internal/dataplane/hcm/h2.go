@@ -194,12 +194,13 @@ func (h *serverH2) OnHeaders(s *http2.Stream, end bool) {
 		h.drop(x, s)
 		return
 	}
+	upgrade := http2.UpgradeOfRequest(&x.req)
 	x.begin()
 	if limit := h.c.cfg.MaxRequests; limit > 0 && h.c.requests >= limit && !h.c.draining {
 		h.c.sv.W.Stats.Inc(h.c.cfg.Stats.CxMaxRequests)
 		h.c.Drain()
 	}
-	x.requestHeaders(end, false)
+	x.requestHeaders(end, upgrade)
 }
 
 func (h *serverH2) drop(x *Stream, s *http2.Stream) {
@@ -328,7 +329,15 @@ func (h *serverH2) rapidReset(x *Stream) {
 
 func (h *serverH2) writeHead(s *Stream, m *header.Map, end bool) {
 	h.c.parts()
+	if s.closeAfter {
+		h.c.Drain()
+	}
 	if s.h2 != nil {
+		if to := &s.w.Scratch; s.upgrade {
+			if http2.ConnectOfResponse(m, to) {
+				m = to
+			}
+		}
 		h.c.d.Writer()
 		s.h2.SendHeaders(m, end)
 	}
@@ -368,8 +377,19 @@ func (h *serverH2) reset(s *Stream) {
 		s.h2 = nil
 		x.User = nil
 		h.c.d.Writer()
-		x.Reset(http2.InternalError)
+		x.Reset(s.resetCode(http2.InternalError))
 	}
+}
+
+// resetCode is the code that ends a stream that was not complete: of a tunnel
+// whose other end is gone or was never reached, another one (RFC 9113 section
+// 8.5).
+func (s *Stream) resetCode(otherwise http2.ErrCode) http2.ErrCode {
+	const lost = filter.FlagUpstreamConnectionFailure | filter.FlagUpstreamConnectionTermination
+	if s.upgrade && s.info.Flags&lost != 0 {
+		return http2.ConnectError
+	}
+	return otherwise
 }
 
 func (h *serverH2) pause(s *Stream, pause bool) {
@@ -394,7 +414,7 @@ func (h *serverH2) responded(s *Stream, requestDone bool) {
 		h.c.sv.W.Loop.AtEnd(func() {
 			if s.gen == gen && s.h2 == x && !s.reqEnd {
 				h.c.d.Writer()
-				x.ResetWhenSent(http2.NoError)
+				x.ResetWhenSent(s.resetCode(http2.NoError))
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func (s *Stream) remoteReset(remote bool, details string) {
 	if !s.headDone {
 		s.req.Reset() // a head that cannot be read says nothing
 	}
-	if s.info.Details == "" || !s.respHead {
+	if s.info.Details == "" || !s.respHead || s.upgraded {
 		s.setDetails(details)
 	}
 	if remote || details == http2.DetailTooLarge || details == http2.DetailTooMany || details == http2.DetailUnderscore {

@@ -32,7 +32,8 @@ func (s *Stream) EncodedHeaders(h *header.Map, end bool) {
 	r := &s.edgeResp
 	*r = edge.Response{Info: &s.info, Date: s.w.Date(), Upgrade: s.upgrade && status == 101, Request: &s.edge}
 	s.cfg.Rules.Response(&s.req, h, r)
-	s.upgraded = s.upgrade && status == 101 && !end
+	s.upgraded = s.upgrade && !end && (status == 101 || s.method == methodConnect && status/100 == 2)
+	s.requestT.Stop() // as in Envoy: what has an answer is not late
 	s.respHead = true
 	s.info.ResponseCode = status
 	s.info.ResponseHeadersBytes = uint64(h.Size())

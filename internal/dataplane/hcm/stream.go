@@ -208,8 +208,7 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 		s.maxT.Set(d)
 	}
 	s.activity()
-	connect := s.method == "CONNECT"
-	if (upgrade && !connect || connect && s.entry != nil) && !s.allowUpgrade() {
+	if (upgrade || s.method == methodConnect) && !s.allowUpgrade() {
 		return
 	}
 	s.addFilters()
@@ -255,7 +254,11 @@ func (s *Stream) answerExpect() {
 	s.codec.informational(s, m)
 }
 
-// allowUpgrade decides on an upgrade; false after a local reply (HC-43).
+// methodConnect is the method of requests for tunnels.
+const methodConnect = "CONNECT"
+
+// allowUpgrade decides on an upgrade or a CONNECT; false after a local reply
+// (HC-43, HC-45). A CONNECT that is not enabled and has no route is left to the router.
 func (s *Stream) allowUpgrade() bool {
 	kind := s.edge.UpgradeType
 	up, known := s.cfg.Upgrades[kind]
@@ -264,6 +267,9 @@ func (s *Stream) allowUpgrade() bool {
 		if on, set := s.entry.Upgrade(kind); set {
 			enabled = on
 		}
+	}
+	if !enabled && s.entry == nil && s.method == methodConnect {
+		return true
 	}
 	if !enabled {
 		s.w.Stats.Inc(s.cfg.Stats.RqWsOnNonWs)

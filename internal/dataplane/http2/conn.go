@@ -262,7 +262,7 @@ func (c *Conn) OpenStream(h *header.Map, end bool, resp, trailers *header.Map, u
 	switch m := h.Method(); m {
 	case "HEAD":
 		s.noBody = true
-	case "CONNECT":
+	case methodConnect:
 		s.connect = true
 	}
 	c.depth++ // the stream has to survive this call

@@ -7,6 +7,9 @@ import (
 	"github.com/xebec-proxy/xebec/filter/header"
 )
 
+// methodConnect is the method of tunnels.
+const methodConnect = "CONNECT"
+
 // fault is what is wrong with a message; the zero value is nothing.
 type fault struct{ details, why string }
 
@@ -29,8 +32,10 @@ func (c *Conn) checkRequest(s *Stream) fault {
 		return messaging("a request has no :method")
 	case !isToken(method):
 		return badField(":method is no token")
-	case hasProtocol && (!c.o.AllowConnect || method != "CONNECT"):
-		return badField(":protocol, which is not allowed")
+	case hasProtocol && (!c.o.AllowConnect || m.GetID(header.Protocol) == ""):
+		return badField(":protocol, which is not allowed or empty")
+	case hasProtocol && method != methodConnect:
+		return messaging(":protocol, and the method is not CONNECT")
 	case hasScheme && !isScheme(scheme):
 		return badField(":scheme is no scheme")
 	case hasPath && !isPath(path):
@@ -39,7 +44,7 @@ func (c *Conn) checkRequest(s *Stream) fault {
 	if f := takeAuthority(m); f.why != "" {
 		return f
 	}
-	s.connect = method == "CONNECT"
+	s.connect = method == methodConnect
 	switch {
 	case !m.HasID(header.Authority):
 		return messaging("a request has neither :authority nor host")

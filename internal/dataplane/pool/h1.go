@@ -201,6 +201,9 @@ func (h *h1Client) event(r Receiver, ev http1.Event, body []byte, end bool) {
 			r.SetCases(h.dec.Cases())
 		}
 		h.upgraded = h.dec.HasUpgrade()
+		if h.upgraded && h.sentEnd {
+			h.cl.conn.CloseWrite() // whoever asked for the tunnel has nothing more to say
+		}
 		if h.dec.SaysClose() {
 			h.cl.pool.c.w.Stats.Inc(h.cl.pool.c.Cfg.Stats.UpstreamCxCloseNotify)
 		}

@@ -30,6 +30,7 @@ type h2Stream struct {
 	over    bool
 	tx, rx  uint64 // see Wire, once s is gone
 	sentEnd bool
+	upgrade string // the type of the upgrade that the request asks for, or ""
 }
 
 func (cl *client) openH2() {
@@ -61,6 +62,10 @@ func (st *h2Stream) SendHeaders(m *header.Map, end bool) {
 	h := st.c
 	h.cl.conn.Writer()
 	st.sentEnd = end
+	to := &h.cl.pool.c.w.Scratch
+	if kind, ok := http2.ConnectOfRequest(m, to); ok {
+		m, st.upgrade = to, kind
+	}
 	s, err := h.conn.OpenStream(m, end, st.r.Headers(), st.r.Trailers(), st)
 	if err != nil {
 		// The connection was usable when the stream was attached to it.
@@ -181,6 +186,9 @@ func (h *h2Client) OnStream(*http2.Stream) {}
 func (h *h2Client) OnHeaders(s *http2.Stream, end bool) {
 	if st := streamOf(s); st != nil {
 		r := st.r
+		if st.upgrade != "" {
+			http2.UpgradeOfResponse(r.Headers(), st.upgrade)
+		}
 		r.OnHeaders(end)
 		st.finish(r, end)
 	}

@@ -16,6 +16,9 @@ import (
 func (f *Filter) onHeaders(end bool) {
 	u := &f.up
 	status := u.resp.Status()
+	if f.tunnel != noTunnel && f.refuseTunnel(status) {
+		return
+	}
 	if f.retry.Active() {
 		switch d := f.retry.OnHeaders(&u.resp); f.mayRetry(d) {
 		case route.Retry:

@@ -119,6 +119,8 @@ type Filter struct {
 	limited  bool             // that time is what the upstream asked for
 	started  bool             // the response's head was handed on
 	noStatus bool             // it was a gRPC response's, without the status
+	tunnel   tunnel           // what the request asks for
+	granted  bool             // and has got
 	done     bool
 	pausing  bool          // the request's sender is paused
 	complete time.Duration // when the request was; -1 before
@@ -142,12 +144,13 @@ func (f *Filter) reset(cfg *Config, h Host) {
 	f.kept.Reset()
 	f.keeping, f.end, f.retried, f.waiting, f.started, f.done, f.pausing = false, false, false, false, false, false, false
 	f.noStatus, f.alt = false, nil
+	f.tunnel, f.granted = noTunnel, false
 	f.complete = -1
 }
 
 // DecodeHeaders implements filter.Decoder.
 func (f *Filter) DecodeHeaders(h *header.Map, end bool) filter.HeadersStatus {
-	f.head, f.end = h, end
+	f.head, f.end, f.tunnel = h, end, tunnelOf(h)
 	f.entry = f.host.Entry()
 	s := f.w.Stats
 	s.Inc(f.cfg.Stats.RqTotal)
@@ -285,8 +288,11 @@ func (f *Filter) begin(ctx *route.Context, end bool) {
 	if d := f.c.Options().MaxStreamDuration; d > 0 {
 		f.maxStream.Set(d)
 	}
-	if end {
+	switch {
+	case end:
 		f.requestComplete()
+	case f.tunnel == websocket && f.final.Timeout > 0:
+		f.routeTimer.Set(f.final.Timeout) // of the answer: the request itself has no end
 	}
 	f.send(host)
 }
@@ -356,6 +362,9 @@ func (f *Filter) DecodeTrailers(t *header.Map) filter.TrailersStatus {
 func (f *Filter) requestComplete() {
 	f.complete = f.w.Loop.Now()
 	f.info.Timing.LastRx = f.complete
+	if f.granted {
+		return // a tunnel may stay half open
+	}
 	if f.final.Timeout > 0 {
 		f.routeTimer.Set(f.final.Timeout)
 	}

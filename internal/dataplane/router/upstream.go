@@ -22,6 +22,7 @@ type upstream struct {
 	sent     bool // the head is out
 	gotHead  bool
 	paused   bool
+	awaits   bool          // what goes through the tunnel waits until it is granted
 	waited   filter.Buffer // body that came while there was no connection
 	waitEnd  bool
 	wtrail   *header.Map
@@ -36,6 +37,7 @@ type upstream struct {
 func (f *Filter) send(h *cluster.Host) {
 	u := &f.up
 	u.host, u.stream, u.sent, u.gotHead, u.pending = h, nil, false, false, true
+	u.awaits = f.tunnel.waits()
 	u.began, u.wireSent, u.wireReceived = f.w.Loop.Now(), 0, 0
 	u.resp.Reset()
 	u.trailers.Reset()
@@ -111,7 +113,6 @@ func (u *upstream) Ready(s pool.Stream) {
 	up.AttemptedIDs = append(up.AttemptedIDs, up.ConnectionID)
 	u.log.ready()
 	f.info.Timing.FirstUpstream = now
-	body := u.waited.Len() > 0 || !u.waitEnd && !f.end
 	end := f.end && u.waited.Len() == 0 && u.wtrail == nil && f.trailers == nil
 	if f.host.DownstreamPaused() {
 		u.pause(true)
@@ -123,11 +124,16 @@ func (u *upstream) Ready(s pool.Stream) {
 		f.entry.SetHost(f.host.RouteContext(), name)
 	}
 	u.openFilters()
-	u.emitHeaders(end && !body || end)
+	if end {
+		u.waitEnd = false // nothing else says it
+	}
+	u.emitHeaders(end)
 	if u.stream != s {
 		return
 	}
-	u.flushWaiting()
+	if !u.awaits {
+		u.flushWaiting()
+	}
 	if f.end {
 		f.info.Timing.LastUpstreamTx = now
 		if f.final.PerTry > 0 {
@@ -140,7 +146,7 @@ func (u *upstream) Ready(s pool.Stream) {
 // flushWaiting sends what came while there was no connection.
 func (u *upstream) flushWaiting() {
 	s, trailers, end := u.stream, u.wtrail, u.waitEnd
-	if u.waited.Len() > 0 {
+	if u.waited.Len() > 0 || end && trailers == nil {
 		u.emitData(u.waited.Bytes(), end && trailers == nil)
 		u.waited.Reset()
 	}
@@ -160,6 +166,10 @@ func (u *upstream) data(b []byte, end bool) {
 		if u.pending || u.f.waiting {
 			u.hold(b, end)
 		}
+		return
+	}
+	if u.awaits {
+		u.hold(b, end)
 		return
 	}
 	if end {
@@ -188,7 +198,7 @@ func (f *Filter) pauseRequest(pause bool) {
 }
 
 func (u *upstream) sendTrailers(t *header.Map) {
-	if !u.sent {
+	if !u.sent || u.awaits {
 		u.wtrail = t
 		return
 	}
@@ -264,6 +274,7 @@ func (u *upstream) On1xx() {
 func (u *upstream) OnHeaders(end bool) {
 	u.f.info.Timing.FirstUpstrRx = u.f.w.Loop.Now()
 	u.gotHead = true
+	u.grant()
 	u.log.answered(&u.resp)
 	u.f.perTry.Stop()
 	u.armIdle()
