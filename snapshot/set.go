@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -23,8 +24,10 @@ type Set struct {
 	onDemand func() []string
 	sum      [2]uint64
 	label    string
+	indirect int // how many only stand for others
 	// What follows is made when it is first asked for.
 	all     func() []*xds.Resource
+	direct  func() []*xds.Resource
 	version func() string
 
 	// index is made when there have been as many look-ups as there are
@@ -39,6 +42,7 @@ type Set struct {
 func newSet(byName, byAlias *iradix.Tree[*xds.Resource], sum [2]uint64, label string) *Set {
 	s := &Set{byName: byName, byAlias: byAlias, sum: sum, label: label}
 	s.all = sync.OnceValue(s.list)
+	s.direct = sync.OnceValue(s.listDirect)
 	s.version = sync.OnceValue(s.name)
 	return s
 }
@@ -97,6 +101,20 @@ func (s *Set) Resolve(name string) *xds.Resource {
 // All returns every resource, ordered by name. The slice is shared by all
 // callers and must not be changed.
 func (s *Set) All() []*xds.Resource { return s.all() }
+
+// Direct returns what a wildcard stands for, ordered by name: every resource but
+// those that only stand for others ([xds.Resource.Indirect]). The slice is shared by
+// all callers, and with All, and must not be changed.
+func (s *Set) Direct() []*xds.Resource {
+	if s.indirect == 0 {
+		return s.all()
+	}
+	return s.direct()
+}
+
+func (s *Set) listDirect() []*xds.Resource {
+	return slices.DeleteFunc(slices.Clone(s.all()), (*xds.Resource).Indirect)
+}
 
 // Under iterates, in order, over the resources whose name starts with prefix.
 func (s *Set) Under(prefix string) iter.Seq[*xds.Resource] {

@@ -143,13 +143,14 @@ type edit struct {
 	domains        *iradix.Txn[[]*xds.Resource] // nil but for virtual hosts
 	sum            [2]uint64
 	label          string
+	indirect       int
 }
 
 func (e *editor) edit(typeURL string) *edit {
 	t, ok := e.touched[typeURL]
 	if !ok {
 		set := e.base.Set(typeURL)
-		t = &edit{names: set.byName.Txn(), aliases: set.byAlias.Txn(), sum: set.sum, label: set.label}
+		t = &edit{names: set.byName.Txn(), aliases: set.byAlias.Txn(), sum: set.sum, label: set.label, indirect: set.indirect}
 		if typeURL == xds.VirtualHostType {
 			x := set.byDomain
 			if x == nil {
@@ -216,6 +217,7 @@ func (e *editor) finish() *Snapshot {
 	}
 	for typeURL, t := range e.touched {
 		set := newSet(t.names.Commit(), t.aliases.Commit(), t.sum, t.label)
+		set.indirect = t.indirect
 		if t.domains != nil {
 			set.byDomain = t.domains.Commit()
 		}
@@ -245,6 +247,9 @@ func (t *edit) add(r *xds.Resource, times uint64) {
 	h := r.Hash()
 	t.sum[0] += h[0] * times
 	t.sum[1] += h[1] * times
+	if r.Indirect() {
+		t.indirect += int(int64(times)) //nolint:gosec // 1 or -1
+	}
 }
 
 // Refers reports whether a listener or a cluster of the snapshot refers to k.

@@ -31,6 +31,7 @@ type Reference struct {
 // variant that will carry it. Safe for concurrent use.
 type Resource struct {
 	typeURL, name, version string
+	bodyType               string // differs from typeURL for what stands for others
 	aliases                []string
 	refs                   []Reference
 	origin                 Position
@@ -44,6 +45,11 @@ type Resource struct {
 	// tail from body on is the message itself.
 	field      []byte
 	sotw, body int
+	// wrapped is field 2 of a DiscoveryResponse in a Resource message, for what its
+	// body alone does not name; else nil. Its last bytes, wrapping of them, are the
+	// Resource message.
+	wrapped  []byte
+	wrapping int
 }
 
 // Option sets an optional property of a Resource under construction.
@@ -57,6 +63,11 @@ func WithVersion(v string) Option { return func(r *Resource) { r.version = v } }
 // to (XS-65).
 func WithAliases(a ...string) Option { return func(r *Resource) { r.aliases = a } }
 
+// WithBodyType sets the type URL of a message that is not one of the resource's
+// type but stands for such: [LocatorType] of a redirect, [CollectionType] of a
+// list collection.
+func WithBodyType(url string) Option { return func(r *Resource) { r.bodyType = url } }
+
 // WithReferences sets what the resource refers to.
 func WithReferences(refs []Reference) Option { return func(r *Resource) { r.refs = refs } }
 
@@ -68,11 +79,13 @@ func WithUpdated(t time.Time) Option { return func(r *Resource) { r.updated = t 
 
 // NewResource builds a resource from an encoded message. The body is copied.
 func NewResource(typeURL, name string, body []byte, opts ...Option) *Resource {
-	r := &Resource{typeURL: typeURL, name: name}
+	r := &Resource{typeURL: typeURL, bodyType: typeURL, name: name}
 	for _, o := range opts {
 		o(r)
 	}
-	r.hosts = hostsOf(typeURL, body)
+	if !r.Indirect() {
+		r.hosts = hostsOf(typeURL, body)
+	}
 	r.encode(body)
 	return r
 }
@@ -88,6 +101,16 @@ func Marshal(name string, m proto.Message, opts ...Option) (*Resource, error) {
 
 // TypeURL is the resource's full type URL.
 func (r *Resource) TypeURL() string { return r.typeURL }
+
+// BodyType is the type URL of the message: the resource's own, or what
+// [WithBodyType] has set.
+func (r *Resource) BodyType() string { return r.bodyType }
+
+// Indirect reports whether the message only says where resources of the type are,
+// or holds some: a redirect or a list collection (XN-08, XN-10). Those who ask for
+// everything of a type are not sent it, for many know nothing of either; it is
+// asked for by its name, and a redirect also by a glob collection.
+func (r *Resource) Indirect() bool { return r.bodyType != r.typeURL }
 
 // Name is the resource's name.
 func (r *Resource) Name() string { return r.name }
@@ -119,14 +142,30 @@ func (r *Resource) Hash() [2]uint64 { return r.hash }
 func (r *Resource) DeltaField() []byte { return r.field }
 
 // SotwField is the resource as an encoded field of a DiscoveryResponse, tag
-// and length included, not wrapped. Read-only.
-func (r *Resource) SotwField() []byte { return r.field[r.sotw:] }
+// and length included. It is wrapped in a Resource message only if its body does
+// not tell its name: a redirect, a list collection, and what has a structured name
+// and another one in its body (XN-09). Read-only.
+func (r *Resource) SotwField() []byte {
+	if r.wrapped != nil {
+		return r.wrapped
+	}
+	return r.field[r.sotw:]
+}
 
 // Body is the encoded message. Read-only.
 func (r *Resource) Body() []byte { return r.field[r.body:] }
 
+// SotwAny is what a DiscoveryResponse holds of the resource, sharing its bytes; see
+// [Resource.SotwField].
+func (r *Resource) SotwAny() *anypb.Any {
+	if r.wrapped != nil {
+		return &anypb.Any{TypeUrl: wrapperType, Value: r.wrapped[len(r.wrapped)-r.wrapping:]}
+	}
+	return r.Any()
+}
+
 // Any is the resource's message in a new Any, sharing its bytes.
-func (r *Resource) Any() *anypb.Any { return &anypb.Any{TypeUrl: r.typeURL, Value: r.Body()} }
+func (r *Resource) Any() *anypb.Any { return &anypb.Any{TypeUrl: r.bodyType, Value: r.Body()} }
 
 // Message decodes the resource into a new message. Its type must be linked in.
 func (r *Resource) Message() (proto.Message, error) {
@@ -156,12 +195,15 @@ const (
 	fieldResponseItem    = 2
 )
 
+// wrapperType is the type URL of envoy.service.discovery.v3.Resource.
+const wrapperType = TypePrefix + "envoy.service.discovery.v3.Resource"
+
 func (r *Resource) encode(body []byte) {
 	r.hashContent(body)
 	if r.version == "" {
 		r.version = strconv.FormatUint(r.hash[0], 16)
 	}
-	anyLen := bytesField(fieldAnyTypeURL, len(r.typeURL)) + bytesField(fieldAnyValue, len(body))
+	anyLen := bytesField(fieldAnyTypeURL, len(r.bodyType)) + bytesField(fieldAnyValue, len(body))
 	n := bytesField(fieldResourceName, len(r.name)) + bytesField(fieldResourceVersion, len(r.version)) +
 		bytesField(fieldResourceBody, anyLen)
 	for _, a := range r.aliases {
@@ -178,12 +220,40 @@ func (r *Resource) encode(body []byte) {
 	r.sotw = len(b)
 	b = protowire.AppendTag(b, fieldResourceBody, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(anyLen))
-	b = appendString(b, fieldAnyTypeURL, r.typeURL)
+	b = appendString(b, fieldAnyTypeURL, r.bodyType)
 	b = protowire.AppendTag(b, fieldAnyValue, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(len(body)))
 	r.body = len(b)
 	b = append(b, body...)
 	r.field = b
+	if r.Indirect() || IsURN(r.name) && r.name != ownName(body) {
+		r.wrap(b[len(b)-n:])
+	}
+}
+
+// wrap encodes the resource, given as a Resource message, for a DiscoveryResponse.
+func (r *Resource) wrap(message []byte) {
+	n := bytesField(fieldAnyTypeURL, len(wrapperType)) + bytesField(fieldAnyValue, len(message))
+	b := make([]byte, 0, bytesField(fieldResponseItem, n))
+	b = protowire.AppendTag(b, fieldResponseItem, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(n))
+	b = appendString(b, fieldAnyTypeURL, wrapperType)
+	b = protowire.AppendTag(b, fieldAnyValue, protowire.BytesType)
+	r.wrapped, r.wrapping = protowire.AppendBytes(b, message), len(message)
+}
+
+// ownName is the name in a message, which is the first field of all resources that
+// have one; empty if it is not there.
+func ownName(body []byte) string {
+	num, typ, n := protowire.ConsumeTag(body)
+	if n < 0 || num != 1 || typ != protowire.BytesType {
+		return ""
+	}
+	name, n := protowire.ConsumeBytes(body[n:])
+	if n < 0 {
+		return ""
+	}
+	return string(name)
 }
 
 func (r *Resource) hashContent(body []byte) {
@@ -193,6 +263,10 @@ func (r *Resource) hashContent(body []byte) {
 		for _, s := range append([]string{r.typeURL, r.name, r.version}, r.aliases...) {
 			_, _ = d.WriteString(s)
 			_, _ = d.Write([]byte{0})
+		}
+		if r.Indirect() {
+			_, _ = d.WriteString(r.bodyType)
+			_, _ = d.Write([]byte{1})
 		}
 		_, _ = d.Write(body)
 		r.hash[lane] = d.Sum64()

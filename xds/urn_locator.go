@@ -90,13 +90,22 @@ func (l *Locator) setEntry(name string) error {
 	if l.Entry != "" {
 		return errors.New("entry occurs twice; give it once")
 	}
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
-		return r > '~' || !unreserved(byte(r)) && r != '/' && r != ':'
-	}) {
-		return fmt.Errorf("entry %q must be one or more letters, digits or characters of \"_-./~:\" only", name)
+	if !entryName(name) {
+		return badEntryName(name)
 	}
 	l.Entry = name
 	return nil
+}
+
+// entryName reports whether an entry of a list collection can have a name.
+func entryName(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r > '~' || !unreserved(byte(r)) && r != '/' && r != ':'
+	})
+}
+
+func badEntryName(name string) error {
+	return fmt.Errorf("entry %q must be one or more letters, digits or characters of \"_-./~:\" only", name)
 }
 
 // String is the canonical form, which [ParseLocator] reads back.

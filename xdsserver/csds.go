@@ -9,6 +9,7 @@ import (
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -150,7 +151,7 @@ func origin(r *ResourceStatus) string {
 // dump is the resource with its secrets taken out (XD-10). What cannot be
 // looked into is not shown.
 func dump(r *xds.Resource) *anypb.Any {
-	m, err := r.Message()
+	m, err := messageOf(r)
 	if err != nil {
 		return nil
 	}
@@ -159,8 +160,18 @@ func dump(r *xds.Resource) *anypb.Any {
 	if err != nil {
 		return nil
 	}
-	a.TypeUrl = r.TypeURL()
+	a.TypeUrl = r.BodyType()
 	return a
+}
+
+// messageOf decodes a resource. A list collection is decoded as the one whose generated
+// message has room for all entries, for all are alike on the wire.
+func messageOf(r *xds.Resource) (proto.Message, error) {
+	if r.BodyType() != xds.CollectionType(r.TypeURL()) {
+		return r.Message() //nolint:wrapcheck // says it all
+	}
+	m := &listenerv3.ListenerCollection{}
+	return m, proto.Unmarshal(r.Body(), m) //nolint:wrapcheck // says it all
 }
 
 func nodeProto(n *xds.Node) *corev3.Node {

@@ -1,6 +1,7 @@
 package xdsserver
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/xebec-proxy/xebec/internal/wire"
 	"github.com/xebec-proxy/xebec/xds"
@@ -66,7 +68,10 @@ func (e *restEncoder) resource(r *xds.Resource) ([]byte, error) {
 	if ok {
 		return text, nil
 	}
-	text, err := protojson.Marshal(r.Any())
+	err := hasJSON(r)
+	if err == nil {
+		text, err = protojson.Marshal(r.SotwAny())
+	}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // its caller says what it is about
 	}
@@ -87,6 +92,26 @@ func (e *restEncoder) resource(r *xds.Resource) ([]byte, error) {
 		time.AfterFunc(bodyCacheTime, e.clear)
 	}
 	return text, nil
+}
+
+// hasJSON reports that a list collection has more entries than the generated message of
+// its type, and so its JSON form, has room for.
+func hasJSON(r *xds.Resource) error {
+	if r.BodyType() != xds.CollectionType(r.TypeURL()) {
+		return nil
+	}
+	generated, err := r.Message()
+	if err != nil {
+		return err //nolint:wrapcheck // says it all
+	}
+	whole, err := messageOf(r)
+	if err != nil {
+		return err
+	}
+	if a, b := proto.Size(generated), proto.Size(whole); a != b {
+		return fmt.Errorf("%s has room for one entry there", generated.ProtoReflect().Descriptor().FullName())
+	}
+	return nil
 }
 
 func (e *restEncoder) clear() {

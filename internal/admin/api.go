@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/xebec-proxy/xebec/internal/redact"
 	"github.com/xebec-proxy/xebec/validate"
@@ -168,6 +170,10 @@ func describeResource(group string, r *xds.Resource, body bool) resourceJSON {
 // decoded is left out, because it cannot be searched for secrets.
 func bodyOf(r *xds.Resource) json.RawMessage {
 	m, err := r.Message()
+	if r.BodyType() == xds.CollectionType(r.TypeURL()) { // of which some messages have room for one entry
+		m = &listenerv3.ListenerCollection{}
+		err = proto.Unmarshal(r.Body(), m)
+	}
 	if err != nil {
 		return nil
 	}

@@ -89,6 +89,10 @@ func (l *load) binaryItem(a *anypb.Any, w wrapper, path string) {
 }
 
 func (l *load) binaryResource(a *anypb.Any, w wrapper, path string) {
+	if mt, ok := indirect(a.GetTypeUrl()); ok {
+		l.indirectBinary(a.GetValue(), mt, a.GetTypeUrl(), w)
+		return
+	}
 	mt, p := l.resourceType(a.GetTypeUrl(), w)
 	if p != nil {
 		l.fail(w.line, w.col, path, p)

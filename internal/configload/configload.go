@@ -26,6 +26,11 @@ type Resource struct {
 	Message proto.Message
 	TypeURL string
 	Name    string
+	// BodyType is the type URL of the message if it only stands for resources of
+	// TypeURL: a redirect or a list collection, which are in a wrapper always. The
+	// Message of the latter is a ListenerCollection whatever its type. Empty
+	// otherwise.
+	BodyType string
 	// Version and Aliases come from a Resource wrapper; empty otherwise.
 	Version string
 	Aliases []string

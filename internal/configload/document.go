@@ -104,6 +104,10 @@ func (l *load) typed(n *node, w wrapper, path string) {
 			return
 		}
 	}
+	if mt, ok := indirect(e.val.text); ok {
+		l.indirectNode(body, mt, e.val.text, w)
+		return
+	}
 	mt, p := l.resourceType(e.val.text, w)
 	if p != nil {
 		l.add(&xds.ResourceError{Name: writtenName(body), Path: path, Pos: l.pos(e.val.line, e.val.col), Err: p})

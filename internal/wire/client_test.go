@@ -51,7 +51,7 @@ func (c *client) of(typeURL string) *clientType {
 }
 
 func (ct *clientType) covers(r *xds.Resource) bool {
-	return ct.wild || ct.names[r.Name()] || slices.ContainsFunc(r.Aliases(), func(a string) bool { return ct.names[a] })
+	return ct.wild && !r.Indirect() || ct.names[r.Name()] || slices.ContainsFunc(r.Aliases(), func(a string) bool { return ct.names[a] })
 }
 
 // subscribe changes what the client wants and sends the request for it.

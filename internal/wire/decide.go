@@ -141,7 +141,7 @@ func (x *sub) stillOwed(o *owed, r *xds.Resource, st *Status) bool {
 		if st == nil && x.populated(o.name) {
 			return false
 		}
-		moot := o.held == nil && !o.asked && x.resolve(o.name) != nil // an alias that means something by now
+		moot := o.held == nil && !o.asked && x.wantsResolved(o.name)
 		return o.mayHold() != nil || o.asked || o.force && !moot || st != nil && x.reported[o.name] != st.Code
 	}
 	if !o.force {
@@ -154,6 +154,13 @@ func (x *sub) stillOwed(o *owed, r *xds.Resource, st *Status) bool {
 		}
 	}
 	return !o.first || x.typ.ResendOnReconnect || x.skip[r.Name()] != r.Version()
+}
+
+// wantsResolved reports whether a name is an alias that means something by now which
+// the client is to have.
+func (x *sub) wantsResolved(name string) bool {
+	r := x.resolve(name)
+	return r != nil && x.covers(r)
 }
 
 // park notes that the client refused what it would be sent.

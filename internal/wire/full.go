@@ -119,13 +119,14 @@ func (a *assembly) state(kept map[string]*xds.Resource) {
 		// The content is not the snapshot's, so it must not bear its version.
 		a.resp.Version = set.Version() + "~" + x.stream.mark()
 	}
-	if x.wildcard && len(kept) == 0 && x.stream.cfg.Deny == nil {
-		a.resp.Resources = set.All()
-		return
-	}
-	subscribed := set.All()
-	if !x.wildcard {
-		subscribed = x.named()
+	subscribed := x.named()
+	if x.wildcard {
+		subscribed = slices.DeleteFunc(subscribed, func(r *xds.Resource) bool { return !r.Indirect() })
+		if len(kept)+len(subscribed) == 0 && x.stream.cfg.Deny == nil {
+			a.resp.Resources = set.Direct()
+			return
+		}
+		subscribed = append(subscribed, set.Direct()...)
 	}
 	for _, r := range subscribed {
 		if _, differs := kept[r.Name()]; differs {

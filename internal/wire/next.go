@@ -111,7 +111,7 @@ func (x *sub) prepare() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.skip)) {
-		if x.sweep.set.Get(name) == nil {
+		if r := x.sweep.set.Get(name); r == nil || !x.covers(r) {
 			x.oweRemoval(name)
 		}
 	}

@@ -47,7 +47,7 @@ func (g stage) refers() bool { return g >= stageListeners && g <= stageHosts }
 
 // orders reports whether a change makes its change set an ordered one (XS-73).
 func orders(c *snapshot.Change) bool {
-	return (c.Old == nil || c.New == nil) &&
+	return (c.Old == nil || c.New == nil || c.Old.Indirect() != c.New.Indirect()) &&
 		(c.Type == xds.ClusterType || c.Type == xds.ListenerType || c.Type == xds.RouteType)
 }
 
@@ -131,11 +131,20 @@ func (x *sub) oldest() uint64 {
 		if o.gone || o.seq >= first || o.blocked == refused {
 			continue
 		}
-		if x.current(o.name) != nil || x.stage.refers() && !x.awaitsUsers() {
+		if x.stays(o.name) != nil || x.stage.refers() && !x.awaitsUsers() {
 			first = o.seq
 		}
 	}
 	return first
+}
+
+// stays is the resource as the snapshot has it; nil if there is none, or it has
+// become one that the wildcard does not stand for, so that it goes away.
+func (x *sub) stays(name string) *xds.Resource {
+	if r := x.current(name); r != nil && (!r.Indirect() || x.covers(r)) {
+		return r
+	}
+	return nil
 }
 
 // idle reports whether the client has unsubscribed from everything.
@@ -249,7 +258,7 @@ func (a *assembly) together(o *owed) verdict {
 			if p.gone || !p.ordered {
 				continue
 			}
-			if r := a.x.current(p.name); r != nil && !r.Equal(p.held) {
+			if r := a.x.stays(p.name); r != nil && !r.Equal(p.held) {
 				if v := a.mayUpdate(p, r); v != ready {
 					a.withheld = append(a.withheld, span{p.seq, p.last, v})
 				}

@@ -68,7 +68,7 @@ func (p *play) of(typeURL string) *serverSide {
 }
 
 func (s *serverSide) covers(r *xds.Resource) bool {
-	return s.wild || s.names[r.Name()] || slices.ContainsFunc(r.Aliases(), func(a string) bool { return s.names[a] })
+	return s.wild && !r.Indirect() || s.names[r.Name()] || slices.ContainsFunc(r.Aliases(), func(a string) bool { return s.names[a] })
 }
 
 // publish takes the changes of the present group to the stream.

@@ -28,7 +28,7 @@ import (
 //	publish
 //	    each line sets a resource, "CDS x 1 EDS/x RDS/r alias=y", or removes one, "delete CDS x";
 //	    "VHDS r/v 1 domain=*.x" is a virtual host, "RDS r 1 vhds ignore-port" a table with such;
-//	    without lines the group is loaded empty
+//	    "is=list" makes it a list collection, "is=redirect" a redirect; without lines the group is loaded empty
 //	ask CDS a b [nonce=N] [version=V] [error=MESSAGE]
 //	    a SotW request with the complete list of names; "nonce=last" is the newest nonce of the type
 //	delta CDS +a -b [a=1] [nonce=N] [error=MESSAGE]
@@ -175,7 +175,16 @@ func parseResource(f []string) *xds.Resource {
 	var refs []xds.Reference
 	var aliases []string
 	var body []byte
+	bodyType := kindURL(f[0])
 	for _, w := range f[3:] {
+		switch w {
+		case "is=list":
+			bodyType = xds.CollectionType(bodyType)
+			continue
+		case "is=redirect":
+			bodyType = xds.LocatorType
+			continue
+		}
 		if a, ok := strings.CutPrefix(w, "alias="); ok {
 			aliases = append(aliases, a)
 			continue
@@ -187,7 +196,8 @@ func parseResource(f []string) *xds.Resource {
 		kind, name, _ := strings.Cut(w, "/")
 		refs = append(refs, xds.Reference{Key: xds.Key{Type: kindURL(kind), Name: name}})
 	}
-	return xds.NewResource(kindURL(f[0]), f[1], body, xds.WithVersion(f[2]), xds.WithReferences(refs), xds.WithAliases(aliases...))
+	return xds.NewResource(kindURL(f[0]), f[1], body, xds.WithVersion(f[2]), xds.WithReferences(refs), xds.WithAliases(aliases...),
+		xds.WithBodyType(bodyType))
 }
 
 // hostsBody is the part of a message that a word about virtual hosts stands for.

@@ -127,7 +127,7 @@ func (x *sub) wants(name string) bool {
 
 // covers reports whether the subscription includes a resource.
 func (x *sub) covers(r *xds.Resource) bool {
-	return x.wildcard || x.coversByName(r)
+	return x.wildcard && !r.Indirect() || x.coversByName(r)
 }
 
 func (x *sub) coversByName(r *xds.Resource) bool {
@@ -211,7 +211,7 @@ func (x *sub) sweepWillSend(c *snapshot.Change) bool {
 // and the client does not hold it otherwise.
 func (x *sub) unsent(r *xds.Resource) bool {
 	w := x.sweep
-	if w == nil || w.again || x.coversByName(r) {
+	if w == nil || w.again || r.Indirect() || x.coversByName(r) {
 		return false
 	}
 	if w.set == nil {
@@ -220,7 +220,7 @@ func (x *sub) unsent(r *xds.Resource) bool {
 	if w.set.Get(r.Name()) == nil {
 		return false
 	}
-	all := w.set.All()
+	all := w.set.Direct()
 	return w.next < len(all) && all[w.next].Name() <= r.Name()
 }
 
@@ -309,7 +309,7 @@ func (x *sub) forget() {
 		if f.leaving {
 			continue
 		}
-		if !x.stillNamed(name, f.sent, f.before, f.kept) {
+		if !x.stillNamed(name, f.sent, f.before, f.kept) || x.besideWildcard(name, f) {
 			delete(x.rejected, name)
 			if f.blamed {
 				cured = append(cured, f.batch)
@@ -328,6 +328,14 @@ func (x *sub) forget() {
 			delete(x.reported, name)
 		}
 	}
+}
+
+// besideWildcard reports whether what was refused was asked for by a name that has been
+// given up, and the wildcard does not stand for it.
+func (x *sub) besideWildcard(name string, f *refusal) bool {
+	r := x.current(name)
+	return f.sent != nil && f.sent.Indirect() && !x.coversByName(f.sent) && (r == nil || !x.covers(r)) &&
+		f.before == nil && f.kept == nil
 }
 
 // ifCovered is the resource if the client holds it, given that it was sent it.

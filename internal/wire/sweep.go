@@ -25,7 +25,7 @@ type sweep struct {
 func (a *assembly) sweep() {
 	x := a.x
 	w := x.sweep
-	all := w.set.All()
+	all := w.set.Direct()
 	from := w.next
 	bulk := a.sweepsInBulk()
 	for ; w.next < len(all); w.next++ {
@@ -68,7 +68,7 @@ func (a *assembly) sweepsInBulk() bool {
 func (a *assembly) sweepOne(r *xds.Resource) {
 	x := a.x
 	name := r.Name()
-	if r = x.current(name); r == nil {
+	if r = x.current(name); r == nil || !x.covers(r) {
 		if _, held := x.skip[name]; held {
 			x.oweRemoval(name)
 		}

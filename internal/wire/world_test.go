@@ -24,6 +24,8 @@ type spec struct {
 	version string
 	refs    []xds.Key
 	aliases []string
+	// indirect is a redirect, which a wildcard does not stand for.
+	indirect bool
 }
 
 func newWorld() *world { return &world{snap: snapshot.New(), items: map[xds.Key]spec{}} }
@@ -84,6 +86,7 @@ func drawSpec(t *rapid.T, k xds.Key, badToo bool) spec {
 	if k.Type == xds.RouteType && rapid.IntRange(0, 3).Draw(t, "alias") == 0 {
 		s.aliases = []string{"al-" + k.Name}
 	}
+	s.indirect = rapid.IntRange(0, 7).Draw(t, "indirect") == 0
 	return s
 }
 
@@ -99,13 +102,14 @@ func (w *world) repair(t *rapid.T) []snapshot.Change {
 	return w.move(t, next)
 }
 
-// move publishes the items, without references to clusters and extensions that do not exist.
+// move publishes the items, without references to clusters and extensions that do not exist,
+// or that who asks for all clusters does not get.
 func (w *world) move(t *rapid.T, next map[xds.Key]spec) []snapshot.Change {
 	c := snapshot.Changes{Replace: true}
 	for k, s := range next {
 		s.refs = slices.DeleteFunc(slices.Clone(s.refs), func(r xds.Key) bool {
-			_, exists := next[r]
-			return (r.Type == xds.ClusterType || r.Type == xds.ExtensionConfigType) && !exists
+			to, exists := next[r]
+			return (r.Type == xds.ClusterType || r.Type == xds.ExtensionConfigType) && (!exists || to.indirect)
 		})
 		next[k] = s
 		c.Set = append(c.Set, s.resource(k))
@@ -128,7 +132,11 @@ func (s spec) resource(k xds.Key) *xds.Resource {
 	for _, r := range s.refs {
 		refs = append(refs, xds.Reference{Key: r})
 	}
-	return xds.NewResource(k.Type, k.Name, fmt.Append(nil, s.refs),
+	bodyType := k.Type
+	if s.indirect {
+		bodyType = xds.LocatorType
+	}
+	return xds.NewResource(k.Type, k.Name, fmt.Append(nil, s.refs), xds.WithBodyType(bodyType),
 		xds.WithVersion(fmt.Sprintf("%s%v", s.version, short(s.refs))), xds.WithReferences(refs), xds.WithAliases(s.aliases...))
 }
 

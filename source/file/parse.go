@@ -44,6 +44,7 @@ func (c *content) resource(r *configload.Resource, lenient bool, updated time.Ti
 	key := xds.Key{Type: r.TypeURL, Name: r.Name}
 	refused := false
 	for _, f := range validate.Message(r.Message, r.Name, r.Positions) {
+		f.Type = r.TypeURL
 		if lenient {
 			f.Severity = validate.Warning
 		}
@@ -54,11 +55,7 @@ func (c *content) resource(r *configload.Resource, lenient bool, updated time.Ti
 		c.broken = append(c.broken, broken{key, r.Pos})
 		return
 	}
-	opts := []xds.Option{
-		xds.WithReferences(model.References(r.Message)), xds.WithOrigin(r.Pos), xds.WithUpdated(updated),
-		xds.WithVersion(r.Version), xds.WithAliases(r.Aliases...),
-	}
-	res, err := xds.Marshal(r.Name, r.Message, opts...)
+	res, err := r.Build(xds.WithReferences(model.References(r.Message)), xds.WithUpdated(updated))
 	if err != nil {
 		c.problem(&xds.ResourceError{Type: r.TypeURL, Name: r.Name, Pos: r.Pos, Err: err})
 		return

@@ -148,6 +148,7 @@ func (r *Report) resource(res *configload.Resource, o Options) (*xds.Resource, e
 	}
 	refused := false
 	for _, f := range validate.Message(res.Message, res.Name, res.Positions) {
+		f.Type = res.TypeURL
 		if o.Lenient {
 			f.Severity = validate.Warning
 		}
@@ -157,8 +158,7 @@ func (r *Report) resource(res *configload.Resource, o Options) (*xds.Resource, e
 	if refused {
 		return nil, nil
 	}
-	built, err := xds.Marshal(res.Name, res.Message, xds.WithOrigin(res.Pos), xds.WithVersion(res.Version),
-		xds.WithAliases(res.Aliases...), xds.WithReferences(model.References(res.Message)))
+	built, err := res.Build(xds.WithReferences(model.References(res.Message)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", res.Pos, err)
 	}
