@@ -128,7 +128,8 @@ func (l *link) ranks(t *typeState, e *entry, ev *client.Event) bool {
 }
 
 func (l *link) update(ev *client.Event) *update {
-	return &update{name: ev.Name, version: ev.Version, server: l.srv.Name, value: ev.Value, body: ev.Body}
+	u := &update{name: ev.Name, version: ev.Version, server: l.srv.Name, body: ev.Body}
+	return u.fill(ev.Form, ev.Value)
 }
 
 // unchanged: the server has said again what it said before.
@@ -139,13 +140,24 @@ func (l *link) unchanged(t *typeState, e *entry, ev *client.Event) {
 		l.s.set(t, e, &u)
 		return
 	}
-	v, err := t.decode(ev.Name, ev.Version, ev.Body)
+	v, err := l.s.read(l, t, ev.Name, ev.Version, ev.Form, ev.Body)
 	if err != nil {
 		return // it was accepted before
 	}
-	u := l.update(ev)
-	u.value = v
-	l.s.set(t, e, u)
+	l.s.set(t, e, l.update(ev).fill(ev.Form, v))
+}
+
+// read decodes and validates what is not told by a channel that it has changed. Of a
+// list collection it makes what is good.
+func (s *Source) read(l *link, t *typeState, name, version string, form client.Form, body []byte) (any, error) {
+	if form == client.Plain {
+		return t.decode(name, version, body)
+	}
+	v, err := checker{l}.indirect(t, name, version, form, body)
+	if _, partly := errors.AsType[*client.Flaw](err); partly {
+		err = nil
+	}
+	return v, err
 }
 
 // wrong: something is the matter with a resource. The server's policy says what

@@ -1,6 +1,7 @@
 package xdsclient
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -59,6 +60,8 @@ func (s *Source) newAuthority(name string, servers []Server, atOnce bool) *autho
 	return a
 }
 
+var errNobody = errors.New("nobody is configured")
+
 // owner finds who is responsible for a name, and the name's canonical form.
 func (s *Source) owner(t xds.Type, name string) (*authority, string, error) {
 	if !xds.IsURN(name) {
@@ -80,7 +83,7 @@ func (s *Source) owner(t xds.Type, name string) (*authority, string, error) {
 		a = s.authorities[""]
 	}
 	if a == nil {
-		return nil, name, fmt.Errorf("nobody is configured for the authority %q: add it to Authorities", u.Authority)
+		return nil, name, fmt.Errorf("%w for the authority %q: add it to Authorities", errNobody, u.Authority)
 	}
 	return a, u.String(), nil
 }

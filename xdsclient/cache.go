@@ -6,13 +6,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xebec-proxy/xebec/internal/wire/client"
 	"github.com/xebec-proxy/xebec/xds"
 )
 
 // watch is one call of Watch.
 type watch struct {
+	t         *typeState
 	name      string // as it was asked for
-	canonical string
+	canonical string // of the resource, without directives
+	way       *way   // nil if the resource by this name is what it is told of
 	sink      sink
 	responses bool // it wants to know of responses
 	cancelled atomic.Bool
@@ -104,7 +107,7 @@ func (s *Source) tell(t *typeState, e *entry, c call, members bool) {
 
 // set gives an entry a value.
 func (s *Source) set(t *typeState, e *entry, u *update) {
-	same := e.u != nil && bytes.Equal(e.u.body, u.body)
+	same := e.u != nil && e.u.form == u.form && bytes.Equal(e.u.body, u.body)
 	if same && !t.brief {
 		u.value = e.u.value
 	}
@@ -130,12 +133,15 @@ func (t *typeState) keep(u *update) *update {
 	}
 	kept := *u
 	kept.value = nil
+	if kept.list != nil {
+		kept.list = kept.list.brief()
+	}
 	return &kept
 }
 
 // whole is what was kept, with its value again.
 func (t *typeState) whole(u *update) *update {
-	if !t.brief || u.value != nil {
+	if !t.brief || u.value != nil || u.form != client.Plain {
 		return u
 	}
 	v, err := t.read(u.name, u.body)
@@ -183,7 +189,7 @@ func (s *Source) clearAmbient(t *typeState, e *entry) {
 func (s *Source) greet(t *typeState, x *watch, e *entry, name string) {
 	switch {
 	case e.u != nil:
-		s.calls = append(s.calls, call{x: x, kind: callChange, u: t.whole(e.u)})
+		s.calls = append(s.calls, call{x: x, kind: callChange, name: name, u: t.whole(e.u)})
 		if e.ambient != nil {
 			s.calls = append(s.calls, call{x: x, kind: callAmbient, name: name, err: e.ambient})
 		}

@@ -34,12 +34,15 @@ func (c checker) Name(typeURL string, body []byte) (string, error) {
 
 // Check decodes and validates. What another server has sent before is not
 // decoded again.
-func (c checker) Check(typeURL, name, version string, body []byte) (any, error) {
+func (c checker) Check(typeURL, name, version string, form client.Form, body []byte) (any, error) {
 	t := c.l.s.types[typeURL]
 	if t == nil {
 		return nil, nil //nolint:nilnil // nobody will see it
 	}
-	if e := t.entries[name]; e != nil && e.u != nil && bytes.Equal(e.u.body, body) {
+	if form != client.Plain {
+		return c.indirect(t, name, version, form, body)
+	}
+	if e := t.entries[name]; e != nil && e.u != nil && e.u.form == client.Plain && bytes.Equal(e.u.body, body) {
 		if !t.brief {
 			return e.u.value, nil
 		}
@@ -63,10 +66,7 @@ func (c checker) CheckAll(typeURL, version string, events []client.Event) error 
 	}
 	changes := make([]Candidate, 0, len(events))
 	for i := range events {
-		ev := &events[i]
-		changes = append(changes, Candidate{
-			Name: ev.Name, Version: ev.Version, Value: ev.Value, Removed: ev.Kind == client.Missing,
-		})
+		changes = candidates(changes, &events[i])
 	}
 	for _, v := range validators {
 		if err := v(typeURL, changes); err != nil {
@@ -77,4 +77,24 @@ func (c checker) CheckAll(typeURL, version string, events []client.Event) error 
 		return t.all(version, changes)
 	}
 	return nil
+}
+
+// candidates are what an event would change: of a list collection its inline entries,
+// and nothing of a redirect, since where it leads comes by itself.
+func candidates(list []Candidate, ev *client.Event) []Candidate {
+	switch ev.Form {
+	case client.Redirect:
+		return list
+	case client.List:
+		for _, e := range entriesOf(ev.Value) {
+			if e.fresh && e.err == nil {
+				list = append(list, Candidate{Name: e.name, Version: e.u.version, Value: e.u.value})
+			}
+		}
+		return list
+	case client.Plain:
+	}
+	return append(list, Candidate{
+		Name: ev.Name, Version: ev.Version, Value: ev.Value, Removed: ev.Kind == client.Missing,
+	})
 }

@@ -28,6 +28,12 @@
 // it and says why) and the one before stays in use; what else was in the
 // response is used.
 //
+// # Names
+//
+// A name may be structured ("xdstp://authority/type/id"), and stand for a
+// collection. Redirects are followed, list collections opened, and alternatives
+// asked, at whichever server they are ([Watch], docs/names.md).
+//
 // # Variants and transports
 //
 // Config.Delta and Config.PerType choose between the four variants of the

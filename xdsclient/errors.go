@@ -31,6 +31,8 @@ var (
 	ErrUnreachable = errors.New("the server cannot be reached")
 	// ErrStored: the resource is not from a server but from [Config.Store].
 	ErrStored = errors.New("no server has been reached; using what was stored")
+	// ErrRedirect: redirects lead from one to the next and to nothing.
+	ErrRedirect = errors.New("the redirects lead nowhere")
 	// ErrMisused: the watch cannot be served by this source at all.
 	ErrMisused = errors.New("the watch cannot be served")
 )

@@ -12,8 +12,8 @@ import (
 // Fetch reads resources once (GC-75): it watches them until each has come, or is
 // known not to exist, or cannot be had, and then no longer. The map holds what
 // came, by name; the error joins an [*Error] for each name that did not.
-// [Wildcard] reads everything of the type that the server's first response
-// holds. A server that cannot be reached is an error at once; ctx bounds the
+// [Wildcard], or a glob collection, reads everything of it that the server's first
+// response holds, a list collection each of its members. A server that cannot be reached is an error at once; ctx bounds the
 // wait for one that does not answer.
 //
 // What other watches have cached is returned without asking the server.
@@ -83,7 +83,7 @@ func (w *fetchWatcher[T]) OnChange(u Update[T]) {
 	if w.f.found == nil {
 		return
 	}
-	if collectionName(w.name) {
+	if manyNamed(w.name) {
 		w.f.found[u.Name] = u.Value
 		return
 	}
@@ -105,6 +105,13 @@ func (w *fetchWatcher[T]) OnError(name string, err error) {
 }
 
 func (w *fetchWatcher[T]) OnAmbientError(string, error) {}
+
+// settled ends the wait for a list collection.
+func (w *fetchWatcher[T]) settled() {
+	w.f.mu.Lock()
+	defer w.f.mu.Unlock()
+	w.f.settle(w.name)
+}
 
 // OnResponse ends the wait for a collection.
 func (w *fetchWatcher[T]) OnResponse(Response) {

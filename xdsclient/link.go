@@ -325,6 +325,7 @@ func (l *link) received(r *client.Response) chan struct{} {
 	out := l.ch.Receive(now, r)
 	if !out.Ignored {
 		l.outcome(&out, now)
+		l.s.lead() // what it leads to is asked for with the answer
 	}
 	l.urgent = true
 	l.pump()

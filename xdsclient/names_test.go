@@ -10,14 +10,15 @@ import (
 
 // Proves XN-02 with TestGlob and TestDirectivesStayOffTheWire of package xds, and XN-03
 // with TestCheckType there and the script urn_types of internal/wire: a structured name
-// is asked for in its canonical form; one with directives or of another type is an error
-// of its watch, nothing is sent for it, and others go on.
+// is asked for in its canonical form and without directives; one with directives that
+// make no sense, or of another type, is an error of its watch, nothing is sent for it,
+// and others go on.
 func TestNamesOnTheWire(t *testing.T) {
 	const cluster = "xdstp://auth/envoy.config.cluster.v3.Cluster/"
 	for _, delta := range []bool{false, true} {
 		c := xdsclient.Config{Delta: delta, Authorities: map[string]xdsclient.Authority{"auth": {}}}
 		bubble(t, 1, c, func(sc *scene) {
-			sc.watch(cdsType(), cluster+"a%61?y=2&x=1")
+			sc.watch(cdsType(), cluster+"a%61?y=2&x=1#alt=xdstp://auth/envoy.config.cluster.v3.Cluster/b")
 			st := sc.f[0].stream(1)
 			if delta {
 				st.expect("CDS +[" + cluster + "aa?x=1&y=2] node")
@@ -25,10 +26,15 @@ func TestNamesOnTheWire(t *testing.T) {
 				st.expect("CDS [" + cluster + "aa?x=1&y=2] node")
 			}
 			for name, want := range map[string]string{
-				cluster + "b#entry=e": "carries no directives",
-				cluster + "b#alt=xdstp://other/envoy.config.cluster.v3.Cluster/b": "carries no directives",
-				"xdstp://auth/envoy.config.listener.v3.Listener/b":                "has type envoy.config.listener.v3.Listener, but was asked for as envoy.config.cluster.v3.Cluster",
-				"xdstp://auth/envoy.config.listener.v3.ListenerCollection/b":      "has type envoy.config.listener.v3.ListenerCollection",
+				cluster + "b#entry=e": "entry is for list collections",
+				cluster + "b#alt=xdstp://other/envoy.config.listener.v3.Listener/b":             "has type envoy.config.listener.v3.Listener, but was asked for",
+				cluster + "b#alt=" + cluster + "*":                                              "a glob collection",
+				cluster + "*#alt=" + cluster + "b":                                              "a glob collection",
+				cluster + "b#with=c":                                                            "is unknown; the directives are",
+				"xdstp://auth/envoy.config.cluster.v3.ClusterCollection/l#alt=" + cluster + "b": "where a list collection is expected",
+				cluster + "b#alt=xdstp://auth/envoy.config.cluster.v3.ClusterCollection/l":      "names a list collection where one resource is expected",
+				"xdstp://auth/envoy.config.listener.v3.Listener/b":                              "has type envoy.config.listener.v3.Listener, but was asked for as envoy.config.cluster.v3.Cluster",
+				"xdstp://auth/envoy.config.listener.v3.ListenerCollection/b":                    "has type envoy.config.listener.v3.ListenerCollection",
 			} {
 				var told []string
 				xdsclient.Watch(sc.s, cdsType(), name, xdsclient.Funcs[string]{Error: func(_ string, err error) { told = append(told, err.Error()) }})

@@ -219,7 +219,7 @@ func (r *record) until(t *testing.T, want string) {
 func reason(err error) string {
 	for name, r := range map[string]error{
 		"missing": xdsclient.ErrMissing, "timeout": xdsclient.ErrTimeout, "rejected": xdsclient.ErrRejected,
-		"refused": xdsclient.ErrRefused, "expired": xdsclient.ErrExpired, "unreachable": xdsclient.ErrUnreachable, "stored": xdsclient.ErrStored,
+		"refused": xdsclient.ErrRefused, "redirected": xdsclient.ErrRedirect, "expired": xdsclient.ErrExpired, "unreachable": xdsclient.ErrUnreachable, "stored": xdsclient.ErrStored,
 	} {
 		if errors.Is(err, r) {
 			return name

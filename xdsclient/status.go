@@ -90,7 +90,7 @@ func (s *Source) Resources() []ResourceStatus {
 			s.explainTo(&r, e.err)
 			if e.u != nil {
 				r.Held, r.Version, r.Server, r.Updated = true, e.u.version, e.u.server, e.updated
-				r.Body = &anypb.Any{TypeUrl: t.URL, Value: e.u.body}
+				r.Body = &anypb.Any{TypeUrl: e.u.bodyType(t.URL), Value: e.u.body}
 				s.explainTo(&r, e.ambient)
 			}
 			list = append(list, r)

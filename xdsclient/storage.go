@@ -112,7 +112,8 @@ func (st *storage) list() []Stored {
 		for _, e := range t.entries {
 			if e.u != nil && e.u.server != storeName {
 				list = append(list, Stored{
-					TypeURL: t.URL, Name: e.name, Version: e.u.version, Server: e.u.server, Body: e.u.body,
+					TypeURL: t.URL, Name: e.name, Version: e.u.version, Server: e.u.server,
+					BodyType: e.u.storedType(t.URL), Body: e.u.body,
 					Confirmed: st.s.confirmed(e, t),
 				})
 			}
@@ -182,14 +183,19 @@ func (s *Source) restoreOne(t *typeState, e *entry, l *link) {
 }
 
 func (s *Source) revive(t *typeState, e *entry, r *Stored, l *link) {
-	v, err := t.decode(e.name, r.Version, r.Body)
+	form, err := formOf(t.URL, r.BodyType)
+	var v any
+	if err == nil {
+		v, err = s.read(l, t, e.name, r.Version, form, r.Body)
+	}
 	if err != nil {
 		s.cfg.Logger.Warn("a stored resource is not valid", "type", t.Kind, "resource", e.name, "reason", err)
 		return
 	}
 	s.cfg.Logger.Warn("using a stored resource", "type", t.Kind, "resource", e.name, "version", r.Version,
 		"confirmed", r.Confirmed, "reason", l.err)
-	s.set(t, e, &update{name: e.name, version: r.Version, server: storeName, value: v, body: r.Body})
+	u := &update{name: e.name, version: r.Version, server: storeName, body: r.Body}
+	s.set(t, e, u.fill(form, v))
 	s.warn(t, e, s.errorOf(l, t, e.name, ErrStored, l.err))
 }
 

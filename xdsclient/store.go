@@ -25,6 +25,9 @@ type Store interface {
 // Stored is a resource in a [Store].
 type Stored struct {
 	TypeURL, Name, Version, Server string
+	// BodyType is the type URL of the encoded message if that is a redirect or a list
+	// collection, else empty.
+	BodyType string
 	// Body is the encoded resource.
 	Body []byte
 	// Confirmed is when the server was last known to stand by it.
@@ -50,8 +53,8 @@ const (
 
 	storeFieldMark, storeFieldEntry, storeFieldHash = 1, 2, 3
 
-	storedType, storedName, storedVersion, storedServer, storedBody, storedConfirmed = 1, 2, 3, 4, 5, 6
-	hashSize                                                                         = 9 // with its tag
+	storedType, storedName, storedVersion, storedServer, storedBody, storedConfirmed, storedBodyType = 1, 2, 3, 4, 5, 6, 7
+	hashSize                                                                                         = 9 // with its tag
 )
 
 var errBrokenStore = errors.New("the file is damaged or not of this kind; delete it to start anew")
@@ -115,6 +118,9 @@ func encodeStore(list []Stored) []byte {
 			e = protowire.AppendString(protowire.AppendTag(e, protowire.Number(i+storedType), protowire.BytesType), s)
 		}
 		e = protowire.AppendBytes(protowire.AppendTag(e, storedBody, protowire.BytesType), r.Body)
+		if r.BodyType != "" {
+			e = protowire.AppendString(protowire.AppendTag(e, storedBodyType, protowire.BytesType), r.BodyType)
+		}
 		if !r.Confirmed.IsZero() {
 			e = protowire.AppendVarint(protowire.AppendTag(e, storedConfirmed, protowire.VarintType), uint64(max(0, r.Confirmed.UnixMilli())))
 		}
@@ -186,6 +192,8 @@ func decodeStored(e []byte) (r Stored, ok bool) {
 			e = e[n:]
 			if num == storedBody {
 				r.Body = v
+			} else if num == storedBodyType {
+				r.BodyType = string(v)
 			} else if i := int(num) - storedType; i >= 0 && i < len(texts) {
 				*texts[i] = string(v)
 			}

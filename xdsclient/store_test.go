@@ -118,7 +118,7 @@ func TestFileStore(t *testing.T) {
 		t.Fatalf("loading nothing: %v, %v", list, err)
 	}
 	now := time.UnixMilli(time.Now().UnixMilli())
-	young := xdsclient.Stored{TypeURL: xds.ClusterType, Name: "young", Version: "1", Server: "a", Body: []byte{1, 2, 3}, Confirmed: now}
+	young := xdsclient.Stored{TypeURL: xds.ClusterType, Name: "young", Version: "1", Server: "a", BodyType: xds.LocatorType, Body: []byte{1, 2, 3}, Confirmed: now}
 	old := young
 	old.Name, old.Confirmed = "old", now.Add(-2*time.Hour)
 	if err := store.Save([]xdsclient.Stored{young, old}); err != nil {

@@ -110,6 +110,7 @@ func (s *Source) turn() {
 func (s *Source) handle(do func()) {
 	s.mu.Lock()
 	do()
+	s.lead()
 	calls := s.calls
 	s.calls = nil
 	s.mu.Unlock()
@@ -154,6 +155,9 @@ type call struct {
 	name string
 	err  error
 	r    Response
+	// member says that it is about a member of what the watch names, final that it is
+	// the program's as it is; see [Source.lead].
+	member, final bool
 }
 
 type callKind uint8
@@ -163,6 +167,7 @@ const (
 	callError
 	callAmbient
 	callResponse
+	callSettled
 )
 
 func (c *call) make() {
@@ -178,5 +183,7 @@ func (c *call) make() {
 		c.x.sink.ambient(c.name, c.err)
 	case callResponse:
 		c.x.sink.response(c.r)
+	case callSettled:
+		c.x.sink.settled()
 	}
 }

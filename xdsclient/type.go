@@ -51,6 +51,10 @@ type Type[T any] struct {
 	// made again. false keeps the value, and shares it among all watchers. Default
 	// false; [Proto] and with it the protocol's own types set it.
 	Transient bool
+	// Direct refuses redirects (a NACK says so), list collections and alternatives,
+	// for programs that make something of a resource by its name while it is
+	// validated. false follows them.
+	Direct bool
 }
 
 // Proto is a type whose resources are protobuf messages of type T. Fields that
@@ -130,6 +134,7 @@ type decoder struct {
 	// read is decode without a look at what is wrong with the value.
 	read   func(name string, body []byte) (any, error)
 	brief  bool // the value is not kept
+	direct bool
 	nameOf func(body []byte) (string, error)
 	all    func(version string, changes []Candidate) error
 }
@@ -138,7 +143,7 @@ var errNoDecode = errors.New("the type has no Decode function")
 
 // erase hides the type parameter.
 func (t Type[T]) erase() decoder {
-	d := decoder{Type: t.Type, of: (*T)(nil), nameOf: t.NameOf, all: t.ValidateAll, brief: t.Transient}
+	d := decoder{Type: t.Type, of: (*T)(nil), nameOf: t.NameOf, all: t.ValidateAll, brief: t.Transient, direct: t.Direct}
 	d.read = func(name string, body []byte) (any, error) { return t.Decode(name, body) }
 	d.decode = func(name, version string, body []byte) (any, error) {
 		if t.Decode == nil {

@@ -1,6 +1,11 @@
 package xdsclient
 
-import "github.com/xebec-proxy/xebec/xds"
+import (
+	"cmp"
+
+	"github.com/xebec-proxy/xebec/internal/wire/client"
+	"github.com/xebec-proxy/xebec/xds"
+)
 
 // Watcher is told about the resources of one watch (XC-34, GC-54).
 //
@@ -31,8 +36,13 @@ type Watcher[T any] interface {
 // Update is a new value of a resource. It is read-only, since watchers share it.
 type Update[T any] struct {
 	// Name is the resource's name, which is not the watch's for a wildcard, a
-	// glob or an alias.
+	// collection or an alias. An inline entry of a list collection has the
+	// collection's name with "#entry=" and its own; without one, with "#" and the
+	// name in the resource.
 	Name string
+	// Found is the name by which the resource was found if a redirect, a list
+	// collection or an alternative has led there; otherwise it is Name.
+	Found string
 	// Version is the resource's version; in the state-of-the-world variant that
 	// of the response it came in.
 	Version string
@@ -100,8 +110,12 @@ func (f Funcs[T]) OnResponse(r Response) {
 }
 
 // Watch watches a resource until cancel is called (GC-34, XC-40). The name is
-// that of one resource, [Wildcard], or a glob collection ("xdstp://…/*", delta
-// only). It does not wait: everything is said to w.
+// that of one resource, [Wildcard], a glob collection ("xdstp://…/*", delta
+// only), or a list collection ("xdstp://…Collection/…"), of whose members w is told
+// as of a glob's. A structured name may have directives (see [xds.Locator]):
+// "#entry=" chooses one entry of a list collection, "#alt=" says where to ask if no
+// server of the name's authority can be reached. Redirects are followed, 8 at most.
+// It does not wait: everything is said to w.
 //
 // Watches of one name share a subscription; the last to leave ends it, and the
 // resource is forgotten. cancel may be called more than once and from
@@ -135,6 +149,7 @@ type sink interface {
 	error(name string, err error)
 	ambient(name string, err error)
 	response(r Response)
+	settled()
 }
 
 // update is an Update without its parameter.
@@ -142,17 +157,30 @@ type update struct {
 	name, version, server string
 	value                 any
 	body                  []byte
+	// form says what body is; to is where a redirect leads, list what a list
+	// collection holds. found is the name before the update was renamed.
+	form  client.Form
+	to    *xds.Locator
+	list  *list
+	found string
 }
 
 type typed[T any] struct{ w Watcher[T] }
 
 func (t typed[T]) change(u *update) {
 	v, _ := u.value.(T) // a nil interface is a nil value of an interface type T
-	t.w.OnChange(Update[T]{Name: u.name, Version: u.version, Value: v, Body: u.body, Server: u.server})
+	t.w.OnChange(Update[T]{Name: u.name, Found: cmp.Or(u.found, u.name), Version: u.version, Value: v, Body: u.body, Server: u.server})
 }
 
 func (t typed[T]) error(name string, err error)   { t.w.OnError(name, err) }
 func (t typed[T]) ambient(name string, err error) { t.w.OnAmbientError(name, err) }
+
+// settled tells a Fetch that something is known of all of a list collection.
+func (t typed[T]) settled() {
+	if w, ok := t.w.(interface{ settled() }); ok {
+		w.settled()
+	}
+}
 
 func (t typed[T]) response(r Response) {
 	if w, ok := t.w.(ResponseWatcher); ok {
@@ -160,7 +188,17 @@ func (t typed[T]) response(r Response) {
 	}
 }
 
-// collectionName reports whether a name stands for many resources.
+// manyNamed reports whether a watch of a name is told of many resources.
+func manyNamed(name string) bool {
+	if collectionName(name) {
+		return true
+	}
+	l, err := xds.ParseLocator(name)
+	return err == nil && l.IsList()
+}
+
+// collectionName reports whether a name stands for many resources that have a name
+// each: a wildcard or a glob collection.
 func collectionName(name string) bool {
 	if name == Wildcard {
 		return true

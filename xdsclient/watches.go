@@ -1,6 +1,7 @@
 package xdsclient
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -19,15 +20,18 @@ func (s *Source) addWatch(d decoder, x *watch) {
 		s.calls = append(s.calls, call{x: x, kind: callError, name: x.name, err: e})
 		return
 	}
-	x.added = true
+	x.added, x.t = true, t
 	if x.responses {
 		t.responders = append(t.responders, x)
 	}
-	if collectionName(x.canonical) {
+	switch {
+	case a == nil: // there is an alternative
+		s.calls = append(s.calls, call{x: x, kind: callError, name: x.name, err: s.errorOn(x, ErrMisused, nil, errNobody)})
+	case collectionName(x.canonical):
 		s.watchCollection(t, a, x)
-		return
+	default:
+		s.watchName(t, a, x)
 	}
-	s.watchName(t, a, x)
 }
 
 // admit finds the type and the authority of a watch.
@@ -51,12 +55,38 @@ func (s *Source) admit(d decoder, x *watch) (*typeState, *authority, error) {
 		return nil, nil, fmt.Errorf("the source has decoded the type as %v before, and cannot as %v too",
 			reflect.TypeOf(t.of).Elem(), reflect.TypeOf(d.of).Elem())
 	}
-	a, name, err := s.owner(t.Type, x.name)
-	if err != nil {
+	if err := x.parse(t.URL); err != nil {
+		return nil, nil, err
+	}
+	if x.way != nil && d.direct {
+		return nil, nil, errDirect
+	}
+	a, name, err := s.owner(t.Type, cmp.Or(x.canonical, x.name))
+	if err != nil && (x.way == nil || x.way.alt == nil || !errors.Is(err, errNobody)) {
 		return nil, nil, err
 	}
 	x.canonical = name
 	return t, a, nil
+}
+
+// parse reads the directives of a name, and whether it is a list collection's.
+func (x *watch) parse(typeURL string) error {
+	if !xds.IsURN(x.name) || collectionName(x.name) {
+		return nil
+	}
+	l, err := xds.ParseLocator(x.name)
+	if err != nil {
+		return err //nolint:wrapcheck // says it all
+	}
+	x.canonical = l.URN.String()
+	if l.Alt == nil && l.Entry == "" && !l.IsList() {
+		return nil
+	}
+	if err := l.Check(typeURL, l.IsList()); err != nil {
+		return err //nolint:wrapcheck // says it all
+	}
+	x.way = &way{origin: l.URN.Authority, entry: l.Entry, alt: l.Alt, list: l.IsList()}
+	return nil
 }
 
 func (s *Source) watchName(t *typeState, a *authority, x *watch) {
@@ -122,6 +152,13 @@ func (s *Source) dropWatch(typeURL string, x *watch) {
 		return
 	}
 	t.responders = without(t.responders, x)
+	s.dropWay(x)
+	s.leave(x)
+}
+
+// leave takes a watch off what it watches.
+func (s *Source) leave(x *watch) {
+	t := x.t
 	if c := t.collections[x.canonical]; c != nil {
 		c.watches = without(c.watches, x)
 		if len(c.watches) == 0 {

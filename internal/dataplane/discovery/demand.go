@@ -180,6 +180,7 @@ func (h *hosts) response(t Target, r xdsclient.Response) {
 // virtualHosts is the type for a source, which keeps the first that it sees.
 func (d *Discovery) virtualHosts(s *xdsclient.Source) xdsclient.Type[*routev3.VirtualHost] {
 	t := xdsclient.VirtualHosts()
+	t.Direct = true
 	t.ValidateAll = func(_ string, changes []xdsclient.Candidate) error {
 		if h := d.hostsOf(s); h != nil {
 			return h.change(d.target, changes)

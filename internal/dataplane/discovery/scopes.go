@@ -14,6 +14,7 @@ import (
 // and refused as a whole.
 func (d *Discovery) followScopes(k want, u *user) (cancel func()) {
 	t := xdsclient.ScopedRoutes()
+	t.Direct = true
 	t.ValidateAll = func(version string, changes []xdsclient.Candidate) error { return d.rescope(k, version, changes) }
 	return xdsclient.Watch(k.source, t, k.name, xdsclient.Funcs[*routev3.ScopedRouteConfiguration]{
 		// What was there before somebody came is brought one by one.

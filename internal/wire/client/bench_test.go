@@ -15,7 +15,7 @@ type blind struct{ checks int }
 
 func (b *blind) Name(_ string, body []byte) (string, error) { return string(body[:nameSize]), nil }
 
-func (b *blind) Check(_, _, _ string, _ []byte) (any, error) {
+func (b *blind) Check(_, _, _ string, _ client.Form, _ []byte) (any, error) {
 	b.checks++
 	return nil, nil
 }

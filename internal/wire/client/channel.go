@@ -118,6 +118,7 @@ func (c *Channel) Forget(typeURL, name string) {
 type Held struct {
 	Name, Version string
 	Aliases       []string
+	Form          Form
 	Body          []byte
 }
 
@@ -142,7 +143,7 @@ func (c *Channel) Seed(typeURL string, r Held) {
 		return
 	}
 	c.timers.stop(e)
-	e.held, e.state, e.version, e.body = true, present, r.Version, r.Body
+	e.held, e.state, e.version, e.form, e.body = true, present, r.Version, r.Form, r.Body
 	x.unlink(e)
 	e.setAliases(r.Aliases)
 	x.link(e)

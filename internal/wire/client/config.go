@@ -57,8 +57,10 @@ type Checker interface {
 	// should not decode more than it has to.
 	Name(typeURL string, body []byte) (string, error)
 	// Check decodes and validates a resource whose bytes differ from those held.
-	// The value is passed on in the event.
-	Check(typeURL, name, version string, body []byte) (value any, err error)
+	// The value is passed on in the event. The body is that of a message of the
+	// type only if the form is Plain. An error refuses the resource, unless it is a
+	// *Flaw.
+	Check(typeURL, name, version string, form Form, body []byte) (value any, err error)
 	// CheckAll looks at what a response would change, before it does (XC-38). An
 	// error rejects the response as a whole.
 	CheckAll(typeURL, version string, events []Event) error

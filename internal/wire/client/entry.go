@@ -17,6 +17,7 @@ type entry struct {
 	seen         uint32 // the last response that named it
 	sent         uint32 // the stream whose server was told that it is wanted
 	state        state
+	form         Form // of what is held
 
 	wanted bool // subscribed to by this name
 	held   bool // body and version are the server's last good word
@@ -53,9 +54,12 @@ type failure struct {
 	err     error
 	version string
 	at      time.Duration
-	// body was refused for itself; nil if the response was.
+	// body was refused for itself, in this form; nil if the response was.
 	body    []byte
+	form    Form
 	timeout bool
+	// flaw says that a part of what is held was refused.
+	flaw bool
 }
 
 func (e *entry) failure() *failure {

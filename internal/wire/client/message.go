@@ -142,6 +142,8 @@ func (r Reason) Error() string { return string(r) }
 // canonical form.
 type Event struct {
 	Kind Kind
+	// Form is that of the resource if Kind is Changed, Unchanged or Rejected.
+	Form Form
 	Name string
 	// Aliases are other names of the resource (delta).
 	Aliases []string

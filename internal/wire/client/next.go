@@ -299,6 +299,9 @@ func (x *sub) openDelta(now time.Duration, r *Request) {
 		if !e.held {
 			continue // a version may be empty: the server still has to say if it is gone
 		}
+		if f := e.failure(); f != nil && f.flaw {
+			continue // so that it comes again, and the server is told again
+		}
 		if r.Held == nil {
 			r.Held = make(map[string]string, len(x.names))
 		}

@@ -53,6 +53,7 @@ type reception struct {
 	events, rejected, notes []Event
 	problems                []Problem
 	errs                    map[*entry]*Status
+	flaws                   map[*entry]error // of what is held or to be held
 	// blind says that the name of something could not be read, so that nothing
 	// follows from an absence. matched counts the items received before.
 	blind   bool
@@ -273,24 +274,27 @@ func (rc *reception) judge() {
 func (rc *reception) judgeBody(it *item) {
 	e, raw := it.e, &rc.r.Resources[it.raw]
 	f := e.failure()
+	form, ok := formOf(raw.TypeURL, rc.r.TypeURL)
 	switch {
-	case raw.TypeURL != rc.r.TypeURL:
+	case !ok:
 		rc.refuse(it, raw, wrongType(raw.TypeURL, rc.r.TypeURL))
 		return
-	case e.held && (it.same || bytes.Equal(e.body, raw.Body)):
-		if e.awaited || f != nil || rc.x.answers(e, raw.Aliases) {
-			ev := rc.event(Unchanged, it, nil, nil)
-			ev.Body = e.body
-			rc.notes = append(rc.notes, ev)
-		}
+	case e.held && e.form == form && (it.same || bytes.Equal(e.body, raw.Body)):
+		rc.judgeSame(it, raw, f)
 		return
-	case f != nil && f.body != nil && bytes.Equal(f.body, raw.Body):
+	case f != nil && f.body != nil && f.form == form && bytes.Equal(f.body, raw.Body):
 		it.act = refuse
 		rc.problems = append(rc.problems, Problem{Name: e.name, Err: f.err})
 		return
 	}
-	value, err := rc.c.cfg.Checker.Check(raw.TypeURL, e.name, rc.version(raw), raw.Body)
-	if err != nil {
+	if err := misplaced(rc.r.TypeURL, e.name, form); err != nil {
+		rc.refuse(it, raw, err)
+		return
+	}
+	value, err := rc.c.cfg.Checker.Check(rc.r.TypeURL, e.name, rc.version(raw), form, raw.Body)
+	if flaw, partly := errors.AsType[*Flaw](err); partly {
+		rc.flawed(e, flaw.Err)
+	} else if err != nil {
 		rc.refuse(it, raw, err)
 		return
 	}
@@ -298,11 +302,36 @@ func (rc *reception) judgeBody(it *item) {
 	rc.events = append(rc.events, rc.event(Changed, it, value, nil))
 }
 
+// judgeSame deals with a resource that has come as it is held.
+func (rc *reception) judgeSame(it *item, raw *Raw, f *failure) {
+	e := it.e
+	cured := f != nil
+	if cured && f.flaw {
+		cured = false
+		rc.flawed(e, f.err)
+	}
+	if e.awaited || cured || rc.x.answers(e, raw.Aliases) {
+		ev := rc.event(Unchanged, it, nil, nil)
+		ev.Body = e.body
+		rc.notes = append(rc.notes, ev)
+	}
+}
+
+// flawed notes what is bad in a resource that is used all the same.
+func (rc *reception) flawed(e *entry, err error) {
+	rc.problems = append(rc.problems, Problem{Name: e.name, Err: err})
+	if rc.flaws == nil {
+		rc.flaws = map[*entry]error{}
+	}
+	rc.flaws[e] = err
+}
+
 // event makes an event of a resource in the response.
 func (rc *reception) event(k Kind, it *item, value any, err error) Event {
 	raw := &rc.r.Resources[it.raw]
+	form, _ := formOf(raw.TypeURL, rc.r.TypeURL)
 	return Event{
-		Kind: k, Name: it.e.name, Aliases: raw.Aliases, Version: rc.version(raw), Body: raw.Body, Value: value, Err: err,
+		Kind: k, Form: form, Name: it.e.name, Aliases: raw.Aliases, Version: rc.version(raw), Body: raw.Body, Value: value, Err: err,
 	}
 }
 

@@ -32,7 +32,7 @@ import (
 //	    each line is a resource that is held from elsewhere
 //	recv CDS version nonce
 //	    a response; its lines are
-//	      a 1 [ttl=10s] [alias=x] [type=EDS] [wrapped]   a resource whose body is "a 1"
+//	      a 1 [ttl=10s] [alias=x] [type=EDS] [wrapped] [redirect] [list]   a resource whose body is "a 1"
 //	      a 1 heartbeat [ttl=10s]                        one without a body
 //	      unreadable                                     one whose name cannot be read
 //	      -a                                             a name in removed_resources
@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 }
 
 // checker reads bodies of the form "name version". A version that starts with
-// "bad" is refused, and so is a response that would change "poison".
+// "flawed" is used in part, one with "bad" is refused, and so is a response that would change "poison".
 type checker struct {
 	checks, names int
 }
@@ -62,9 +62,12 @@ func (c *checker) Name(_ string, body []byte) (string, error) {
 	return name, nil
 }
 
-func (c *checker) Check(_, _, _ string, body []byte) (any, error) {
+func (c *checker) Check(_, _, _ string, _ client.Form, body []byte) (any, error) {
 	c.checks++
 	_, version, _ := strings.Cut(string(body), " ")
+	if strings.HasPrefix(version, "flawed") {
+		return version, &client.Flaw{Err: errors.New("an entry is bad")}
+	}
 	if strings.HasPrefix(version, "bad") {
 		return nil, errors.New(version)
 	}
@@ -239,6 +242,10 @@ func (s *script) raw(t *testing.T, url string, f []string) client.Raw {
 			r.Aliases = append(r.Aliases, val)
 		case "type":
 			r.TypeURL = typeOf(val).URL
+		case "redirect":
+			r.TypeURL, wrapped = xds.LocatorType, true
+		case "list":
+			r.TypeURL, wrapped = xds.CollectionType(url), true
 		case "heartbeat":
 			r.HasBody, r.Body, r.TypeURL, wrapped = false, nil, "", true
 		case "wrapped":
@@ -296,6 +303,7 @@ func (s *script) events(events []client.Event) {
 		if e.Version != "" {
 			fmt.Fprintf(&s.out, "@%s", e.Version)
 		}
+		s.out.WriteString([...]string{"", " redirect", " list"}[e.Form])
 		for _, a := range e.Aliases {
 			fmt.Fprintf(&s.out, " alias %s", a)
 		}

@@ -89,12 +89,16 @@ func (rc *reception) hold(e *entry, raw *Raw, changed bool) {
 		e.body = slices.Clone(raw.Body)
 	}
 	e.plain = raw.Name == ""
+	e.form, _ = formOf(raw.TypeURL, rc.r.TypeURL)
 	if e.held, e.awaited, e.state, e.version = true, false, present, rc.version(raw); changed {
 		e.updated = rc.now
 	}
 	e.fail(nil)
 	rc.rename(e, raw.Aliases)
 	rc.live(e, raw.TTL)
+	if err := rc.flaws[e]; err != nil {
+		e.fail(&failure{kind: Rejected, err: err, version: e.version, at: rc.now, flaw: true})
+	}
 }
 
 // rename takes over the aliases of a resource.
@@ -169,7 +173,7 @@ func (rc *reception) blame(it *item) {
 		return
 	}
 	ev := &rc.rejected[it.ev]
-	f := &failure{kind: Rejected, err: ev.Err, version: ev.Version, at: rc.now, body: ev.Body}
+	f := &failure{kind: Rejected, err: ev.Err, version: ev.Version, at: rc.now, body: ev.Body, form: ev.Form}
 	if _, whole := errors.AsType[*Rejection](ev.Err); whole {
 		f.body = nil // it may be good by itself
 	}

@@ -49,6 +49,7 @@ type ResourceStatus struct {
 	// at Updated.
 	Held    bool
 	Version string
+	Form    Form
 	Body    []byte
 	Updated time.Time
 	// Err is why the state is Nacked, ReceivedError or TimedOut, since ErrAt.
@@ -132,7 +133,7 @@ func (c *Channel) Resources(typeURL string) iter.Seq[ResourceStatus] {
 
 func (c *Channel) status(e *entry) ResourceStatus {
 	s := ResourceStatus{
-		Name: e.name, Aliases: e.aliases(), Wanted: e.wanted, Held: e.held, Version: e.version, Body: e.body,
+		Name: e.name, Aliases: e.aliases(), Wanted: e.wanted, Held: e.held, Version: e.version, Form: e.form, Body: e.body,
 	}
 	switch e.state {
 	case missing:

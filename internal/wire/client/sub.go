@@ -227,6 +227,7 @@ func (x *sub) lose(e *entry) {
 		x.ch.timers.stop(e)
 	}
 	e.held, e.plain, e.awaited, e.version, e.body, e.next = false, false, false, "", nil, nil
+	e.form = Plain
 	x.setReceived(e, false)
 }
 
