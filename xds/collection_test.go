@@ -104,7 +104,7 @@ func TestWrapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*xds.Resource{
-		xds.NewResource(xds.ClusterType, clusterURN+"x", []byte{0x22, 1, 'y'}, xds.WithBodyType(xds.LocatorType)),
+		xds.NewResource(xds.ClusterType, "plain", []byte{0x22, 1, 'y'}, xds.WithBodyType(xds.LocatorType)),
 		xds.NewResource(xds.ClusterType, clusterURN+"x", own, xds.WithAliases("z")),
 	} {
 		var sotw discoveryv3.DiscoveryResponse
@@ -119,7 +119,7 @@ func TestWrapped(t *testing.T) {
 		if err := sotw.GetResources()[0].UnmarshalTo(&inner); err != nil {
 			t.Fatal(err)
 		}
-		if !proto.Equal(&inner, delta.GetResources()[0]) || inner.GetName() != clusterURN+"x" || inner.GetResource().GetTypeUrl() != r.BodyType() {
+		if !proto.Equal(&inner, delta.GetResources()[0]) || inner.GetName() != r.Name() || inner.GetResource().GetTypeUrl() != r.BodyType() {
 			t.Errorf("SotW has %v, delta %v", &inner, &delta)
 		}
 		if !proto.Equal(r.SotwAny(), sotw.GetResources()[0]) || !proto.Equal(r.Any(), inner.GetResource()) {
