@@ -101,7 +101,7 @@ func (p *Proxy) hostsChanged(e *clusterEntry, u *cluster.Update) {
 		return
 	}
 	for _, r := range p.workers {
-		r.w.Loop.Post(func() {
+		r.w.Loop.PostUnhurried(func() {
 			if c := r.set.Cluster(e.Name()); c != nil && c.Cfg == e.Cluster {
 				c.HostsChanged()
 			}

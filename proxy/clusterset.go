@@ -164,7 +164,7 @@ func (r *Resources) RemoveCluster(name string) {
 		r.p.stat.Main().Inc(r.p.server.ClusterRemoved)
 		r.release(s.active)
 		r.setActive(s, nil)
-		r.post(func(w *running) {
+		r.postUnhurried(func(w *running) {
 			if old := w.set.Remove(name); old != nil {
 				old.Retire()
 			}
@@ -271,7 +271,7 @@ func (r *Resources) settle(s *clusterSlot) {
 	e.ApplyRuntime(r.p.rt.Load()) // which may have changed meanwhile
 	r.setActive(s, e)
 	r.setWarming(s, nil)
-	r.post(func(w *running) { w.install(e) })
+	r.postUnhurried(func(w *running) { w.install(e) })
 	r.clusterCame(s.name)
 	r.countClusters()
 	r.note()
@@ -281,6 +281,13 @@ func (r *Resources) settle(s *clusterSlot) {
 func (r *Resources) post(f func(*running)) {
 	for _, w := range r.p.workers {
 		w.w.Loop.Post(func() { f(w) })
+	}
+}
+
+// postUnhurried is post for what matters to a worker no earlier than its next event.
+func (r *Resources) postUnhurried(f func(*running)) {
+	for _, w := range r.p.workers {
+		w.w.Loop.PostUnhurried(func() { f(w) })
 	}
 }
 

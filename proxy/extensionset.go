@@ -145,7 +145,7 @@ func (u *extensionUser) take(r *Resources, install func(worker int)) {
 			install(i) // that worker does not run yet
 			continue
 		}
-		r.p.workers[i].w.Loop.Post(func() { install(i) })
+		r.p.workers[i].w.Loop.PostUnhurried(func() { install(i) })
 	}
 	u.end()
 }

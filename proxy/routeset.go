@@ -137,7 +137,7 @@ func (r *Resources) putTable(tables []*route.Table, t *route.Table) {
 			tables[i] = t // that worker does not run yet
 			continue
 		}
-		r.p.workers[i].w.Loop.Post(func() { tables[i] = t })
+		r.p.workers[i].w.Loop.PostUnhurried(func() { tables[i] = t })
 	}
 }
 

@@ -229,7 +229,7 @@ func (u *scopeUser) put(r *Resources, moves map[string]*scopeTarget) {
 			put() // that worker does not run yet
 			continue
 		}
-		r.p.workers[i].w.Loop.Post(put)
+		r.p.workers[i].w.Loop.PostUnhurried(put)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestSomebodyStandsIn(t *testing.T) {
 		var rpc *http2.Stream
 		p, nc := script(t, func(s *http2.Stream) { accept(s); rpc = s })
 		s := opened(t, connected(t, nc))
-		time.Sleep(time.Second) // a pipe holds nothing: somebody has to stand in
+		time.Sleep(2 * time.Second) // a pipe holds nothing: somebody has to stand in
 		p.do(func() { rpc.SendData(framed([]byte("one")), false) })
 		if m, err := s.Recv(); string(m) != "one" || err != nil {
 			t.Fatalf("got %q, %v", m, err)

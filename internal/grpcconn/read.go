@@ -12,8 +12,9 @@ import (
 )
 
 // standInAfter is how long nobody reads, at least, before the connection does it
-// itself; at most twice as long.
-const standInAfter = 100 * time.Millisecond
+// itself; at most twice as long. Peers wait longer than that for an answer to a
+// PING, and a timer that is set once a second costs little.
+const standInAfter = time.Second
 
 // lead reads once, and gives the streams what came. The lock is given up
 // meanwhile; the caller knows that nobody else reads.

@@ -31,6 +31,8 @@ type epoll struct {
 	socks  []*fdSocket // by descriptor
 	accept map[int]*Listener
 	ring   *sendRing // nil: sends are made one by one
+	doze   *doze     // nil: the loop always keeps its processor
+	quiet  bool      // the last wait brought nothing from sockets
 	gen    int32
 }
 
@@ -55,6 +57,9 @@ func newPoller(l *Loop, o *Options) (poller, error) {
 		return nil, fmt.Errorf("epoll_ctl: %w", err)
 	}
 	p.openRing(o)
+	if p.doze, err = newDoze(p); err != nil {
+		l.logger.Warn("the loop takes a processor to itself while it is idle", "error", err)
+	}
 	return p, nil
 }
 
@@ -76,8 +81,8 @@ func (p *epoll) openRing(o *Options) {
 var errRefused = errors.New("it was told not to use io_uring")
 
 func (p *epoll) wake() {
-	one := [8]byte{1}
-	_, _ = unix.Write(p.event, one[:])
+	one := [8]byte{1} // it never blocks, so that the runtime need not know of it
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(p.event), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
 }
 
 func (p *epoll) free() {
@@ -86,20 +91,47 @@ func (p *epoll) free() {
 	if p.ring != nil {
 		p.ring.close()
 	}
+	if p.doze != nil {
+		p.doze.close()
+	}
 }
 
 func (p *epoll) wait(most time.Duration) {
-	n, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr((most+time.Millisecond-1)/time.Millisecond), 0, 0)
-	switch {
-	case e != 0: // interrupted
-		n = 0
-	case n == 0:
-		runtime.Gosched()
-	}
-	p.loop.tick()
-	for i := range int(n) {
+	n := p.await(most)
+	p.loop.woke()
+	p.quiet = p.quiet || n > 0
+	for i := range n {
 		p.handle(&p.events[i])
 	}
+}
+
+// await waits with the processor first, and without it if nothing comes.
+func (p *epoll) await(most time.Duration) (n int) {
+	if p.doze == nil || most <= watchful {
+		n, interrupted := p.peek(min(most, keptIdle))
+		if n == 0 && !interrupted {
+			runtime.Gosched()
+		}
+		return n
+	}
+	if !p.quiet {
+		n, interrupted := p.peek(watchful)
+		if n > 0 || interrupted {
+			return n
+		}
+		most -= watchful
+	}
+	p.quiet = true
+	return p.doze.wait(most)
+}
+
+// peek waits for events with the processor kept.
+func (p *epoll) peek(most time.Duration) (n int, interrupted bool) {
+	r, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr((most+time.Millisecond-1)/time.Millisecond), 0, 0)
+	if e != 0 {
+		return 0, true
+	}
+	return int(r), false
 }
 
 func (p *epoll) handle(ev *syscall.EpollEvent) {
@@ -109,6 +141,7 @@ func (p *epoll) handle(ev *syscall.EpollEvent) {
 		_, _ = unix.Read(fd, buf[:])
 		return
 	}
+	p.quiet = false
 	if ev.Pad == listenerGen {
 		if l := p.accept[fd]; l != nil {
 			l.acceptAll()

@@ -35,7 +35,7 @@ type Options struct {
 const scratchSize = 256 << 10
 
 // idleWait bounds how long an idle loop waits before it looks around.
-const idleWait = 100 * time.Millisecond
+const idleWait = time.Second
 
 // Loop is one worker.
 type Loop struct {
@@ -169,18 +169,45 @@ func (l *Loop) tick() { l.now = time.Since(l.start) }
 // Post runs f on the loop soon. It may be called from any goroutine; it
 // reports false, and f will not run, when the loop has stopped.
 func (l *Loop) Post(f func()) bool {
+	waiting, ok := l.post(f)
+	if waiting > 0 {
+		l.rouse()
+	}
+	return ok
+}
+
+// PostUnhurried is Post for what changes nothing before the next event, such
+// as another configuration for requests to come: f runs before the loop
+// handles anything else, but does not wake it, unless much waits already. A
+// loop at rest takes up to a second.
+func (l *Loop) PostUnhurried(f func()) bool {
+	waiting, ok := l.post(f)
+	if waiting > mostUnhurried {
+		l.rouse()
+	}
+	return ok
+}
+
+// mostUnhurried bounds what waits for a loop at rest, and with it how long the
+// first request after that waits.
+const mostUnhurried = 64
+
+// post gives the loop something to do, and tells how much there is of it.
+func (l *Loop) post(f func()) (waiting int, ok bool) {
 	l.posted.mu.Lock()
+	defer l.posted.mu.Unlock()
 	if l.posted.stopped {
-		l.posted.mu.Unlock()
-		return false
+		return 0, false
 	}
 	l.posted.list = append(l.posted.list, f)
 	l.posted.waiting.Store(true)
-	l.posted.mu.Unlock()
+	return len(l.posted.list), true
+}
+
+func (l *Loop) rouse() {
 	if l.posted.asleep.CompareAndSwap(true, false) {
 		l.poll.wake()
 	}
-	return true
 }
 
 // AtEnd runs f at the end of the current turn, when no callback is on the
@@ -211,10 +238,17 @@ func (l *Loop) turn() {
 		}
 	}
 	l.poll.wait(most)
-	l.posted.asleep.Store(false)
 	l.wheel.advance(l.now)
 	l.runPosted()
 	l.finish()
+}
+
+// woke is to be called when a wait is over: it reads the clock and runs what was
+// posted, so that events find it done.
+func (l *Loop) woke() {
+	l.tick()
+	l.posted.asleep.Store(false)
+	l.runPosted()
 }
 
 // finish sends what the turn produced and runs what waited for its end. Both
@@ -303,7 +337,7 @@ func (l *Loop) Trim() {
 
 // poller is what brings a loop its events.
 type poller interface {
-	// wait waits at most so long for events, reads the clock and handles them.
+	// wait waits at most so long for events, calls woke and handles them.
 	wait(most time.Duration)
 	// wake ends a wait; from any goroutine.
 	wake()

@@ -53,7 +53,7 @@ func (p *portable) wait(most time.Duration) {
 		}
 		p.timer.Stop()
 	}
-	p.loop.tick()
+	p.loop.woke()
 }
 
 func (p *portable) closeAll() {

@@ -112,18 +112,21 @@ func (w *wheel) place(t *Timer, tick int64) {
 	w.count++
 }
 
-// next is how long it is until a slot has to be looked at, at least.
+// next is how long it is until a slot has to be looked at, at least: one whose
+// timers fire or, on a higher level, go down to the next.
 func (w *wheel) next(now time.Duration) time.Duration {
 	if w.count == 0 {
 		return idleWait
 	}
-	i := uint(w.tick & (slots - 1))
-	if ahead := w.busy[0] >> i >> 1; ahead != 0 {
-		due := time.Duration(w.tick+1+int64(bits.TrailingZeros64(ahead))) * tickLength
-		return max(due-now, 0)
+	for level := range levels {
+		shift := levelBits * level
+		at := w.tick >> shift
+		if ahead := w.busy[level] >> (at & (slots - 1)) >> 1; ahead != 0 {
+			slot := at + 1 + int64(bits.TrailingZeros64(ahead))
+			return max(time.Duration(slot<<shift)*tickLength-now, 0)
+		}
 	}
-	// Nothing in this turn of the lowest level: look again at its end.
-	return max(time.Duration((w.tick|(slots-1))+1)*tickLength-now, 0)
+	return idleWait
 }
 
 // advance fires what is due.

@@ -56,6 +56,26 @@ func TestTimersFollowModel(t *testing.T) {
 	})
 }
 
+// A loop that waits for one timer looks at it a few times, however far it is.
+func TestFarTimersAreSeldomLookedAt(t *testing.T) {
+	for _, d := range []time.Duration{time.Second, time.Minute, time.Hour, 240 * time.Hour} {
+		l := &Loop{now: 12345678 * time.Microsecond}
+		l.wheel.init(l.now)
+		fired := false
+		var timer Timer
+		timer.Init(l, func() { fired = true })
+		timer.Set(d)
+		looks := 0
+		for end := l.now + d + 2*tickLength; !fired && l.now < end; looks++ {
+			l.now += max(l.wheel.next(l.now), time.Microsecond)
+			l.wheel.advance(l.now)
+		}
+		if !fired || looks > 2*levels {
+			t.Errorf("%v: fired %v after %d looks", d, fired, looks)
+		}
+	}
+}
+
 func BenchmarkTimerReset(b *testing.B) {
 	l := &Loop{}
 	l.wheel.init(0)
