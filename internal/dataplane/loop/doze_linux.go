@@ -31,7 +31,7 @@ type doze struct {
 
 // watchful is how long a loop keeps its processor after its last event. The
 // runtime interrupts whoever has it for 10 ms.
-const watchful = 2 * time.Millisecond
+const watchful = 5 * time.Millisecond
 
 // keptIdle bounds the wait of a loop that cannot doze, and keeps its processor.
 const keptIdle = 100 * time.Millisecond

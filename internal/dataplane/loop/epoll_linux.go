@@ -19,7 +19,7 @@ import (
 // epoll is the poller of Linux. It waits with a raw system call, so that the
 // loop keeps its processor: giving it up and getting it back costs more than
 // a small request does. The price is that a waiting loop stops the collector;
-// hence the bounded wait, with a Gosched after each empty one. The runtime
+// hence the bounded wait, after which it dozes, without the processor. The runtime
 // interrupts a thread that it wants to stop by a signal; the next call of a
 // function then gives way to it. A Gosched there would withdraw the runtime's
 // request before it is seen, and the collector would ask without end.
