@@ -245,7 +245,7 @@ func assignmentOf(name string, hosts *cluster.HostSet, drop cluster.Drop) *endpo
 func endpointOf(h *cluster.Host) *endpointv3.LbEndpoint {
 	a := h.Attributes()
 	health := corev3.HealthStatus_HEALTHY
-	switch a.Health() {
+	switch h.Health() {
 	case cluster.Unhealthy:
 		health = corev3.HealthStatus_UNHEALTHY
 	case cluster.Degraded:

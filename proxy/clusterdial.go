@@ -8,8 +8,10 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/tlsio"
@@ -30,7 +32,7 @@ func (d *dialer) host(c *clusterEntry) *cluster.Host {
 	hosts := c.Hosts().Hosts()
 	for range hosts {
 		h := hosts[(d.next.Add(1)-1)%uint64(len(hosts))]
-		if h.Attributes().Health() == cluster.Healthy {
+		if h.Health() == cluster.Healthy {
 			return h
 		}
 	}
@@ -44,30 +46,43 @@ func (d *dialer) dial(ctx context.Context, c *clusterEntry, alpn string) (net.Co
 	if h == nil {
 		return nil, fmt.Errorf("cluster '%s': %w", c.Name(), errNoHost)
 	}
+	c.Dialled()
 	a := h.Address()
-	network, address := "tcp", a.String()
-	if !a.IP.IsValid() {
-		network, address = "unix", a.Pipe
-	}
 	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout())
 	defer cancel()
 	began := time.Now()
-	var from net.Dialer
-	if s := c.opt.Source; s.IsValid() && network == "tcp" {
-		from.LocalAddr = net.TCPAddrFromAddrPort(s)
-	}
-	raw, err := from.DialContext(ctx, network, address)
+	raw, err := c.connect(ctx, &a)
 	if err == nil {
 		raw, err = c.secure(ctx, h, raw, alpn)
 	}
 	if err != nil {
 		d.main.Inc(c.Stats.UpstreamCxConnectFail)
-		return nil, fmt.Errorf("cluster '%s', host %s: %w", c.Name(), address, err)
+		return nil, fmt.Errorf("cluster '%s', host %s: %w", c.Name(), a.String(), err)
 	}
 	d.main.Inc(c.Stats.UpstreamCxTotal)
 	d.main.GaugeAdd(c.Stats.UpstreamCxActive, 1)
 	d.main.Record(c.Stats.UpstreamCxConnectMs, uint64(time.Since(began)/time.Millisecond)) //nolint:gosec // not negative
 	return &dialled{Conn: raw, main: d.main, c: c, since: time.Now()}, nil
+}
+
+// connect opens a connection to an address, from where and with the options that the
+// cluster's connections have.
+func (e *clusterEntry) connect(ctx context.Context, a *filter.Address) (net.Conn, error) {
+	network, address := "tcp", a.String()
+	if !a.IP.IsValid() {
+		network, address = "unix", a.Pipe
+	}
+	var from net.Dialer
+	if s := e.opt.Source; s.IsValid() && network == "tcp" {
+		from.LocalAddr = net.TCPAddrFromAddrPort(s)
+	}
+	if set := e.opt.Control; set != nil && network == "tcp" {
+		from.Control = func(_, _ string, c syscall.RawConn) error {
+			var err error
+			return errors.Join(c.Control(func(fd uintptr) { err = set(int(fd)) }), err) //nolint:gosec // a descriptor
+		}
+	}
+	return from.DialContext(ctx, network, address) //nolint:wrapcheck // its caller does
 }
 
 // secure begins TLS where the cluster has it.

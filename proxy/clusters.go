@@ -69,6 +69,11 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 				p.hostsChanged(e, &u)
 			}
 		},
+		OnFailure: func(h *cluster.Host) {
+			if e != nil && e.checker != nil {
+				e.checker.Fail(h)
+			}
+		},
 	})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the cluster
@@ -90,6 +95,9 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 	if err := p.clusterTransport(e); err != nil {
 		return nil, fmt.Errorf("cluster %q: %w", c.GetName(), err)
 	}
+	if err := p.healthChecks(e); err != nil {
+		return nil, fmt.Errorf("cluster %q: %w", c.GetName(), err)
+	}
 	return e, nil
 }
 
@@ -97,13 +105,20 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 // concerns them. Clusters run when the workers do, and no longer.
 func (p *Proxy) hostsChanged(e *clusterEntry, u *cluster.Update) {
 	p.stat.Main().Inc(p.server.ClusterUpdated)
-	if len(u.Removed) == 0 && !e.CloseConnectionsOnHostSetChange() {
+	if e.checker != nil {
+		e.checker.Update(u)
+	}
+	changed, failed := len(u.Removed) > 0 || e.CloseConnectionsOnHostSetChange(), u.Failed
+	if !changed && len(failed) == 0 {
 		return
 	}
 	for _, r := range p.workers {
 		r.w.Loop.PostUnhurried(func() {
 			if c := r.set.Cluster(e.Name()); c != nil && c.Cfg == e.Cluster {
-				c.HostsChanged()
+				if changed {
+					c.HostsChanged()
+				}
+				c.HostsFailed(failed)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
+	"github.com/xebec-proxy/xebec/internal/dataplane/healthcheck"
 	"github.com/xebec-proxy/xebec/internal/dataplane/lb"
 	"github.com/xebec-proxy/xebec/internal/dataplane/pool"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
@@ -36,6 +37,8 @@ type clusterEntry struct {
 	// nil where bytes are raw. Empty without TLS.
 	sockets []*clientTLS
 	secrets []*secretUser
+	checker *healthcheck.Checker // nil without health checks
+	checks  context.CancelFunc   // ends it; nil before it runs
 	eds     *edsState
 	again   bool               // the assignment is to be sent again
 	fetch   *time.Timer        // ends waiting for the assignment
@@ -45,16 +48,19 @@ type clusterEntry struct {
 }
 
 // warm reports whether everything the cluster waits for has come.
-func (e *clusterEntry) warm() bool {
+func (e *clusterEntry) warm() bool { return e.hasSecrets() && e.hasHosts() && !e.again }
+
+// hasSecrets reports whether the secrets have come, or are not waited for any more.
+func (e *clusterEntry) hasSecrets() bool {
 	for _, u := range e.secrets {
 		if !u.over {
 			return false
 		}
 	}
-	return e.hasHosts() && !e.again
+	return true
 }
 
-// hasHosts reports whether the first hosts were found.
+// hasHosts reports whether the first hosts were found, and checked if they are.
 func (e *clusterEntry) hasHosts() bool {
 	select {
 	case <-e.Ready():
@@ -66,8 +72,10 @@ func (e *clusterEntry) hasHosts() bool {
 
 // halt stops what keeps the cluster up to date.
 func (e *clusterEntry) halt() {
-	if e.stop != nil {
-		e.stop()
+	for _, stop := range []context.CancelFunc{e.stop, e.checks} {
+		if stop != nil {
+			stop()
+		}
 	}
 	e.stopWaiting()
 	for _, u := range e.secrets {
@@ -205,10 +213,11 @@ func (r *Resources) startCluster(e *clusterEntry) {
 	for _, u := range e.secrets {
 		r.startSecrets(u)
 	}
+	r.startChecks(e)
 	if name, source, ok := e.EDS(); ok {
 		if e.again {
 			r.waitAgain(e, name, source)
-		} else if d := fetchTimeout(source); d > 0 && !e.hasHosts() {
+		} else if d := fetchTimeout(source); d > 0 && !e.Known() {
 			e.fetch = r.after(d, func() {
 				r.p.component("upstream").Warn("no endpoints came within initial_fetch_timeout", "cluster", e.Name(), "service", name)
 				e.GiveUp()
@@ -217,19 +226,24 @@ func (r *Resources) startCluster(e *clusterEntry) {
 		}
 		return
 	}
-	if e.hasHosts() {
+	if e.Known() {
 		return // STATIC: nothing to run
 	}
 	var ctx context.Context
 	ctx, e.stop = context.WithCancel(r.ctx)
 	r.tasks.Go(func() { _ = e.Run(ctx) })
+	r.settleWhenReady(ctx.Done(), e)
+}
+
+// settleWhenReady looks after a cluster that gets ready on another goroutine.
+func (r *Resources) settleWhenReady(over <-chan struct{}, e *clusterEntry) {
 	r.tasks.Go(func() {
 		select {
 		case <-e.Ready():
 			r.lock()
 			defer r.unlock()
 			r.settleNamed(e.Name())
-		case <-ctx.Done():
+		case <-over:
 		}
 	})
 }
@@ -261,6 +275,11 @@ func (r *Resources) settleNamed(name string) {
 
 // settle puts a cluster that has become warm in force.
 func (r *Resources) settle(s *clusterSlot) {
+	for _, e := range []*clusterEntry{s.active, s.warming} {
+		if e != nil {
+			r.startChecks(e) // if it waited for secrets
+		}
+	}
 	e := s.warming
 	if e == nil || !e.warm() {
 		return

@@ -247,7 +247,7 @@ func (r *Resources) Missing(source *corev3.ConfigSource, typeURL, name string) {
 func (r *Resources) noEndpoints(s *edsState) {
 	for _, e := range slices.Clone(s.users) {
 		r.p.stat.Main().Inc(e.Stats.UpdateEmpty)
-		if !e.hasHosts() {
+		if !e.Known() {
 			e.Skip()
 			r.settleNamed(e.Name())
 		}

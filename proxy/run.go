@@ -204,7 +204,7 @@ func (p *Proxy) initialize(ctx context.Context) bool {
 	if d != nil && !p.await(ctx, d.Listeners) {
 		return false
 	}
-	p.res.beginListeners()
+	p.res.beginListeners() //nolint:contextcheck // what it starts lives as long as Run
 	return p.res.await(ctx, func() bool {
 		for _, s := range p.res.listeners {
 			for _, l := range []*listenerEntry{s.active, s.warming} {

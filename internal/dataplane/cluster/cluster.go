@@ -41,8 +41,12 @@ type Options struct {
 	LocalZone string
 	// OnUpdate is called with each change of the hosts, one call at a time, on
 	// the goroutine of Run (of New for the first hosts of STATIC, of Assign for
-	// EDS). It must not block.
+	// EDS, of Rebalance for changes of their health). It must not block, nor ask the
+	// cluster for a change.
 	OnUpdate func(Update)
+	// OnFailure is called with a host that said itself that it fails
+	// ([Cluster.FailedByItself]), on any goroutine. It must not block.
+	OnFailure func(*Host)
 }
 
 // Cluster is one upstream cluster. Its methods are safe for concurrent use.
@@ -78,6 +82,16 @@ type Cluster struct {
 	tuneMu            sync.Mutex // guards the two below and orders the sets that carry them
 	panicThreshold    uint32
 	activeRequestBias float64
+
+	checked   bool // by active health checks
+	dialled   atomic.Bool
+	onFailure func(*Host)
+	known     atomic.Bool        // the first hosts are
+	updateMu  sync.Mutex         // orders changes of the hosts
+	unchecked map[*Host]struct{} // the first hosts that were not checked yet; guarded by updateMu
+	stale     atomic.Bool        // the set of hosts is, by what checks found
+	healthMu  sync.Mutex         // guards the one below
+	failing   []*Host            // since the last set of hosts
 }
 
 // New makes a cluster of its configuration. It starts nothing. An error names
@@ -88,7 +102,7 @@ func New(c *clusterv3.Cluster, o Options) (*Cluster, error) {
 	}
 	cl := &Cluster{
 		proto: c, sink: o.Sink, hostReg: o.Hosts, resolver: o.Resolver, random: o.Random,
-		log: o.Logger, onUpdate: o.OnUpdate, localZone: o.LocalZone, ready: make(chan struct{}),
+		log: o.Logger, onUpdate: o.OnUpdate, onFailure: o.OnFailure, checked: len(c.GetHealthChecks()) > 0, localZone: o.LocalZone, ready: make(chan struct{}),
 		connectTimeout: 5 * time.Second, bufferLimit: uint32Or(c.GetPerConnectionBufferLimitBytes(), 1<<20),
 	}
 	cl.keepRetries.Store(100)
@@ -107,7 +121,7 @@ func New(c *clusterv3.Cluster, o Options) (*Cluster, error) {
 	}
 	if cl.kind == kindStatic {
 		cl.apply(cl.assignment.specs(), false)
-		cl.setReady()
+		cl.nowKnown()
 	} else {
 		cl.publish(buildPriorities(nil, cl.assignment.weights))
 	}
@@ -209,7 +223,6 @@ type field struct {
 //nolint:staticcheck // deprecated fields are refused like the others
 func unbuilt(c *clusterv3.Cluster) []field {
 	return []field{
-		{"health_checks", len(c.GetHealthChecks()) > 0},
 		{"outlier_detection", c.GetOutlierDetection() != nil},
 		{"transport_socket_matcher", c.GetTransportSocketMatcher() != nil},
 		{"stats_matcher", c.GetStatsMatcher() != nil},
@@ -305,8 +318,12 @@ func (c *Cluster) Hosts() *HostSet { return c.hosts.Load() }
 
 // Ready is closed when the first hosts are known: at once in a STATIC cluster,
 // in a DNS cluster when each name was looked up once, whatever came of it, in an
-// EDS cluster with the first assignment or when it is given up.
+// EDS cluster with the first assignment or when it is given up. With active health
+// checks each of those hosts was checked once besides (CM-04).
 func (c *Cluster) Ready() <-chan struct{} { return c.ready }
+
+// Known reports whether the first hosts are known, checked or not.
+func (c *Cluster) Known() bool { return c.known.Load() }
 
 func (c *Cluster) isReady() bool {
 	select {

@@ -81,7 +81,6 @@ func TestNewRefuses(t *testing.T) {
 		{"HTTP/3", good.with(httpExt(object{"explicit_http_config": object{"http3_protocol_options": object{}}})), "HTTP/3 is known but not built"},
 		{"auto without TLS", good.with(httpExt(object{"auto_config": object{}})), "ALPN configured for cluster c which has a non-ALPN transport socket"},
 		{"unknown options", good.with(object{"typed_extension_protocol_options": object{"foo": packed("google.protobuf.Struct", object{"value": object{}})}}), "Didn't find a registered network or http filter or protocol options implementation for name: 'foo'"},
-		{"health checks", good.with(object{"health_checks": []object{{"timeout": "1s", "interval": "1s", "unhealthy_threshold": 1, "healthy_threshold": 1, "tcp_health_check": object{}}}}), "health_checks: known but not built"},
 		{"outlier detection", good.with(object{"outlier_detection": object{}}), "outlier_detection: known but not built"},
 		{"happy eyeballs", good.with(object{"upstream_connection_options": object{"happy_eyeballs_config": object{}}}), "upstream_connection_options.happy_eyeballs_config: known but not built"},
 		{"negative merge window", good.with(object{"common_lb_config": object{"update_merge_window": "-1s"}}), "common_lb_config.update_merge_window: Invalid duration: Expected positive duration"},

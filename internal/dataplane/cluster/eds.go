@@ -84,34 +84,38 @@ func (c *Cluster) Assign(la *endpointv3.ClusterLoadAssignment) error {
 func (c *Cluster) Use(read *Assignment) {
 	next := read.a
 	c.sink.Add(c.Stats.UpdateSuccess, 1)
+	c.updateMu.Lock()
+	defer c.updateMu.Unlock()
 	policy := !c.assignment.samePolicy(next)
 	c.assignment = next
 	specs := next.unique()
 	next.endpoints = nil // the hosts are what is kept of them
-	if !c.apply(specs, policy) {
+	if !c.replace(specs, policy) {
 		c.sink.Add(c.Stats.UpdateNoRebuild, 1)
 	}
-	c.setReady()
+	c.hostsKnown()
 }
 
 // GiveUp makes an EDS cluster ready that has waited for its assignment long
 // enough (BS-25). It has no hosts until one comes.
 func (c *Cluster) GiveUp() {
-	if !c.isReady() {
+	if !c.known.Load() {
 		c.sink.Add(c.Stats.Discovery.InitFetchTimeout, 1)
-		c.setReady()
+		c.nowKnown()
 	}
 }
 
 // Skip makes an EDS cluster ready whose assignment does not exist.
-func (c *Cluster) Skip() { c.setReady() }
+func (c *Cluster) Skip() { c.nowKnown() }
 
 // Stale empties an EDS cluster whose assignment was not refreshed within its
 // endpoint_stale_after. It is called by the goroutine that calls Assign.
 func (c *Cluster) Stale() {
 	c.sink.Add(c.Stats.AssignmentStale, 1)
+	c.updateMu.Lock()
+	defer c.updateMu.Unlock()
 	c.assignment = &assignment{overprov: 140}
-	c.apply(nil, true)
+	c.replace(nil, true)
 }
 
 // StaleAfter is an assignment's endpoint_stale_after; 0 for ever.

@@ -54,7 +54,7 @@ func TestAssign(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := c.Hosts().Hosts()
-	if len(now) != 2 || now[1] != hosts[0] || now[1].RqActive() != 3 || now[1].Weight() != 7 || now[1].Attributes().Health() != Degraded {
+	if len(now) != 2 || now[1] != hosts[0] || now[1].RqActive() != 3 || now[1].Weight() != 7 || now[1].Health() != Degraded {
 		t.Errorf("%v", now)
 	}
 	if !hosts[1].Removed() || hosts[0].Removed() {

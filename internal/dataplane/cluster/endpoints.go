@@ -17,6 +17,7 @@ type endpoint struct {
 	more     []filter.Address
 	hostname string
 	attrs    Attributes
+	check    *checkTarget
 }
 
 // assignment is a load_assignment: its endpoints in order and its policy.
@@ -124,6 +125,9 @@ func newEndpoint(k kind, e *endpointv3.LbEndpoint) (endpoint, error) {
 	if len(conf.GetAdditionalAddresses()) > 0 && k != kindStatic && k != kindEDS {
 		return ep, errors.New("endpoint.additional_addresses: in a DNS cluster known but not built; use dns_lookup_family ALL or a STATIC cluster")
 	}
+	if ep.check, err = newCheckTarget(conf.GetHealthCheckConfig(), ep.target.addr.Pipe == ""); err != nil {
+		return ep, fmt.Errorf("endpoint.health_check_config.%w", err)
+	}
 	for i, more := range conf.GetAdditionalAddresses() {
 		addr, err := staticTarget(more.GetAddress())
 		if err != nil {
@@ -143,15 +147,16 @@ type hostSpec struct {
 	where    addresses
 	hostname string
 	attrs    Attributes
+	check    *checkTarget
 }
 
-func (s *hostSpec) key() string { return hostKey(s.logical, &s.where, s.hostname) }
+func (s *hostSpec) key() string { return hostKey(s.logical, &s.where, s.hostname, s.check) }
 
 // specs are the hosts of a STATIC or EDS cluster.
 func (a *assignment) specs() []hostSpec {
 	specs := make([]hostSpec, len(a.endpoints))
 	for i, e := range a.endpoints {
-		specs[i] = hostSpec{where: addresses{e.target.addr, e.more}, hostname: e.hostname, attrs: e.attrs}
+		specs[i] = hostSpec{where: addresses{e.target.addr, e.more}, hostname: e.hostname, attrs: e.attrs, check: e.check}
 	}
 	return specs
 }

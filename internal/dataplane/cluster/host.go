@@ -60,8 +60,8 @@ type Attributes struct {
 // unless both zones are known.
 func (a *Attributes) ZoneCodes() *CodeTree { return a.zone }
 
-// Health is what the configured status makes of the host (CM-12).
-func (a *Attributes) Health() Health {
+// health is what the configured status makes of the host (CM-12).
+func (a *Attributes) health() Health {
 	switch a.EDSHealth {
 	case corev3.HealthStatus_UNHEALTHY, corev3.HealthStatus_TIMEOUT, corev3.HealthStatus_DRAINING:
 		return Unhealthy
@@ -69,24 +69,6 @@ func (a *Attributes) Health() Health {
 		return Degraded
 	default:
 		return Healthy
-	}
-}
-
-// Excluded reports whether the host is left out of the number of hosts that
-// the share of healthy ones is counted of (LB-14).
-func (a *Attributes) Excluded() bool { return a.EDSHealth == corev3.HealthStatus_DRAINING }
-
-// HealthFlags is the text of health_flags in /clusters.
-func (a *Attributes) HealthFlags() string {
-	switch a.EDSHealth {
-	case corev3.HealthStatus_UNHEALTHY, corev3.HealthStatus_TIMEOUT:
-		return "/failed_eds_health"
-	case corev3.HealthStatus_DEGRADED:
-		return "/degraded_eds_health"
-	case corev3.HealthStatus_DRAINING:
-		return "/eds_status_draining"
-	default:
-		return "healthy"
 	}
 }
 
@@ -118,7 +100,9 @@ type Host struct {
 	maxCx    uint64
 	attrs    atomic.Pointer[Attributes]
 	removed  atomic.Bool
-	first    addresses // that where begins with
+	flags    atomic.Uint32 // Flags
+	first    addresses     // that where begins with
+	check    *checkTarget  // nil if checks go where requests go
 
 	// Stats are the host's counters, counted by the workers.
 	Stats HostStats
@@ -185,13 +169,14 @@ func (h *Host) ReleaseCx() { counting(&h.cxActive).Add(-1) }
 func (h *Host) String() string { return h.where.Load().first.String() }
 
 // key is the identity of the host for updates.
-func (h *Host) key() string { return hostKey(h.logical, h.where.Load(), h.hostname) }
+func (h *Host) key() string { return hostKey(h.logical, h.where.Load(), h.hostname, h.check) }
 
-func hostKey(logical bool, where *addresses, hostname string) string {
+func hostKey(logical bool, where *addresses, hostname string, check *checkTarget) string {
 	if logical {
 		return hostname
 	}
 	var b strings.Builder
+	check.appendTo(&b)
 	b.WriteString(where.first.String())
 	for i := range where.more {
 		b.WriteByte(',')

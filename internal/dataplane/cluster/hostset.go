@@ -80,7 +80,7 @@ func (p *Priority) add(h *Host, weights map[localityKey]uint32) {
 	l := p.locality(a.Locality, weights[localityKey{a.Priority, a.Locality}])
 	p.Hosts = append(p.Hosts, h)
 	l.Hosts = append(l.Hosts, h)
-	switch a.Health() {
+	switch h.Health() {
 	case Healthy:
 		p.Healthy = append(p.Healthy, h)
 		l.Healthy = append(l.Healthy, h)
@@ -88,7 +88,7 @@ func (p *Priority) add(h *Host, weights map[localityKey]uint32) {
 		p.Degraded = append(p.Degraded, h)
 		l.Degraded = append(l.Degraded, h)
 	}
-	if a.Excluded() {
+	if h.Excluded() {
 		p.Excluded = append(p.Excluded, h)
 		l.Excluded++
 	}

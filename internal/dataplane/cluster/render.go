@@ -122,6 +122,7 @@ func (h *HostView) proto() *adminv3.HostStatus {
 	gauge := func(name string, v int64) *adminv3.SimpleMetric {
 		return &adminv3.SimpleMetric{Type: adminv3.SimpleMetric_GAUGE, Name: name, Value: nonNegative(v)}
 	}
+	has := func(f Flags) bool { return h.Flags&f != 0 }
 	return &adminv3.HostStatus{
 		Address: protoAddress(h.Address),
 		Stats: []*adminv3.SimpleMetric{
@@ -130,8 +131,12 @@ func (h *HostView) proto() *adminv3.HostStatus {
 			counter("rq_timeout", h.Counts.RqTimeout), counter("rq_total", h.Counts.RqTotal),
 			gauge("cx_active", h.Active.Cx), gauge("rq_active", h.Active.Rq), gauge("rq_pending_active", h.Active.RqPending),
 		},
-		HealthStatus: &adminv3.HostHealthStatus{EdsHealthStatus: health},
-		Weight:       h.Weight, Hostname: h.Hostname, Priority: h.Priority,
+		HealthStatus: &adminv3.HostHealthStatus{
+			EdsHealthStatus: health, FailedActiveHealthCheck: has(FailedActive), FailedActiveDegradedCheck: has(DegradedActive),
+			PendingDynamicRemoval: has(PendingRemoval), PendingActiveHc: has(PendingActive),
+			ExcludedViaImmediateHcFail: has(ExcludedByFailure), ActiveHcTimeout: has(ActiveTimeout),
+		},
+		Weight: h.Weight, Hostname: h.Hostname, Priority: h.Priority,
 		Locality: &corev3.Locality{Region: h.Locality.Region, Zone: h.Locality.Zone, SubZone: h.Locality.SubZone},
 	}
 }

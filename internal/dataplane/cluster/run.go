@@ -62,7 +62,7 @@ func (c *Cluster) collect(ctx context.Context, results <-chan resolution) {
 	}
 	for {
 		if len(waiting) == 0 {
-			c.setReady()
+			c.nowKnown()
 		}
 		select {
 		case <-ctx.Done():
@@ -123,7 +123,7 @@ func (c *Cluster) dnsSpecs(known [][]netip.Addr) []hostSpec {
 			continue
 		}
 		for _, a := range all {
-			specs = append(specs, hostSpec{where: addresses{first: a}, hostname: e.hostname, attrs: e.attrs})
+			specs = append(specs, hostSpec{where: addresses{first: a}, hostname: e.hostname, attrs: e.attrs, check: e.check})
 		}
 	}
 	return specs
@@ -132,7 +132,7 @@ func (c *Cluster) dnsSpecs(known [][]netip.Addr) []hostSpec {
 // logicalSpec is the host of a LOGICAL_DNS cluster. Only family ALL races the
 // further addresses (CM-08, CM-09).
 func (c *Cluster) logicalSpec(e *endpoint, all []filter.Address) hostSpec {
-	s := hostSpec{logical: true, where: addresses{first: all[0]}, hostname: e.hostname, attrs: e.attrs}
+	s := hostSpec{logical: true, where: addresses{first: all[0]}, hostname: e.hostname, attrs: e.attrs, check: e.check}
 	if c.dns.family == familyAll {
 		s.where.more = all[1:]
 	}

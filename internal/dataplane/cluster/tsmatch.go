@@ -33,6 +33,17 @@ func matchTransportSocket(matches []TransportSocketMatch, endpoint, locality *co
 	return -1
 }
 
+// MatchTransportSocket is the entry of [Cluster.TransportSocketMatches] that
+// criteria select in place of an endpoint's metadata, or -1 (HK-09).
+func (c *Cluster) MatchTransportSocket(criteria *structpb.Struct) int {
+	for i := range c.matches {
+		if meets(c.matches[i].criteria, criteria.GetFields()) {
+			return i
+		}
+	}
+	return -1
+}
+
 func meets(criteria, fields map[string]*structpb.Value) bool {
 	for k, want := range criteria {
 		have, ok := fields[k]

@@ -3,6 +3,7 @@ package cluster
 import (
 	"runtime"
 
+	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
@@ -13,6 +14,9 @@ type Update struct {
 	// Added and Removed are the hosts that came and went. The connections of
 	// removed hosts are to be drained (CM-25).
 	Added, Removed []*Host
+	// Failed are the hosts that have failed their health checks. Their pools are to
+	// be drained too, and perhaps their connections cut (CM-25).
+	Failed []*Host
 }
 
 // reconcile makes the hosts of specs, keeping those of old that are the same
@@ -34,6 +38,7 @@ func (c *Cluster) reconcile(old []*Host, specs []hostSpec) (hosts, added, remove
 		if same := have[k]; len(same) > 0 {
 			h := same[0]
 			have[k] = same[1:]
+			h.setFlags(PendingRemoval, 0)
 			if !h.where.Load().equal(&s.where) { // a logical host moved
 				where := s.where
 				h.where.Store(&where)
@@ -64,8 +69,15 @@ func (c *Cluster) reconcile(old []*Host, specs []hostSpec) (hosts, added, remove
 
 func (c *Cluster) newHost(s *hostSpec, before *Host) *Host {
 	// Nothing of s is kept: it is one of many in one piece of memory.
-	h := &Host{logical: s.logical, hostname: s.hostname, maxCx: c.perHostCx, first: s.where}
+	h := &Host{logical: s.logical, hostname: s.hostname, maxCx: c.perHostCx, first: s.where, check: s.check}
 	h.where.Store(&h.first)
+	if c.checked && !h.check.skipped() { // until the first check (HK-02)
+		flags := FailedActive
+		if c.proto.GetCommonLbConfig().GetIgnoreNewHostsUntilFirstHc() {
+			flags |= PendingActive
+		}
+		h.setFlags(flags, flags)
+	}
 	c.store(h, &s.attrs, before)
 	reg := c.hostReg
 	h.Stats = HostStats{
@@ -97,9 +109,15 @@ func (c *Cluster) store(h *Host, attrs *Attributes, before *Host) {
 }
 
 // apply replaces the hosts by those of specs. It reports whether anything
-// changed; policy says that something else than the hosts did. It is called by
-// the one goroutine that updates the cluster.
+// changed; policy says that something else than the hosts did.
 func (c *Cluster) apply(specs []hostSpec, policy bool) bool {
+	c.updateMu.Lock()
+	defer c.updateMu.Unlock()
+	return c.replace(specs, policy)
+}
+
+// replace is apply with c.updateMu held.
+func (c *Cluster) replace(specs []hostSpec, policy bool) bool {
 	for i := range specs {
 		c.countMatch(specs[i].attrs.TransportSocket)
 	}
@@ -113,6 +131,9 @@ func (c *Cluster) apply(specs []hostSpec, policy bool) bool {
 		priorities[h] = h.Attributes().Priority
 	}
 	hosts, added, removed, changed := c.reconcile(old, specs)
+	if c.checked {
+		hosts, removed = c.keep(hosts, removed)
+	}
 	if before != nil && !changed && !policy && len(added)+len(removed) == 0 && sameOrder(old, hosts) {
 		return false
 	}
@@ -126,10 +147,26 @@ func (c *Cluster) apply(specs []hostSpec, policy bool) bool {
 	}
 	c.sink.Add(c.Stats.MembershipChange, uint64(len(touched)))
 	c.publish(buildPriorities(hosts, c.assignment.weights))
-	if c.onUpdate != nil {
-		c.onUpdate(Update{Hosts: c.Hosts(), Added: added, Removed: removed})
-	}
+	c.told(Update{Hosts: c.Hosts(), Added: added, Removed: removed})
 	return true
+}
+
+// keep keeps the hosts that are gone and healthy (CM-12). One whose address is there
+// still, as another host, is not kept.
+func (c *Cluster) keep(hosts, gone []*Host) (all, removed []*Host) {
+	there := make(map[filter.Address]bool, len(hosts))
+	for _, h := range hosts {
+		there[h.Address()] = true
+	}
+	for _, h := range gone {
+		if !c.stays(h) || there[h.Address()] {
+			removed = append(removed, h)
+			continue
+		}
+		h.setFlags(PendingRemoval, PendingRemoval)
+		hosts = append(hosts, h)
+	}
+	return hosts, removed
 }
 
 func sameOrder(a, b []*Host) bool {

@@ -39,6 +39,7 @@ type HostView struct {
 	Priority        uint32
 	EDSHealth       corev3.HealthStatus
 	HealthFlagsText string
+	Flags           Flags
 }
 
 // HostCounts are the values of a host's counters.
@@ -80,7 +81,7 @@ func (h *Host) view(counts []uint64) HostView {
 	a := h.Attributes()
 	return HostView{
 		Address: h.Address(), Hostname: h.hostname, Weight: a.Weight, Locality: a.Locality, Canary: a.Canary,
-		Priority: a.Priority, EDSHealth: a.EDSHealth, HealthFlagsText: a.HealthFlags(),
+		Priority: a.Priority, EDSHealth: a.EDSHealth, HealthFlagsText: h.HealthFlags(), Flags: h.Flags(),
 		Counts: HostCounts{counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]},
 		Active: HostActive{h.CxActive(), h.RqActive(), h.RqPending()},
 	}

@@ -186,6 +186,7 @@ type Cluster struct {
 	retired bool            // another one has taken its place
 	picker  lb.Picker
 	pools   map[key]*hostPool
+	tcp     *TCP // the first of those that a failing host would cut, or nil
 }
 
 type key struct {
@@ -216,6 +217,20 @@ func (c *Cluster) HostsChanged() {
 		if p.host.Removed() {
 			p.drop()
 		}
+	}
+}
+
+// HostsFailed drains the pools of hosts that have failed their health checks: other
+// connections may do better. It cuts their plain connections if the cluster wants
+// that (CM-25).
+func (c *Cluster) HostsFailed(hosts []*cluster.Host) {
+	for _, h := range hosts {
+		for _, p := range c.pools {
+			if p.host == h {
+				p.drain()
+			}
+		}
+		c.cut(h)
 	}
 }
 

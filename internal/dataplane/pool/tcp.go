@@ -41,6 +41,47 @@ type TCP struct {
 	since     time.Duration
 	openAt    time.Duration
 	rx, tx    uint64
+
+	prev, next *TCP // of the cluster, if failing hosts cut their connections
+	listed     bool
+}
+
+// list puts a connection on the list of those that a failing host cuts.
+func (t *TCP) list() {
+	if !t.c.Cfg.CloseConnectionsOnHostHealthFailure() {
+		return
+	}
+	t.listed, t.next = true, t.c.tcp
+	if t.next != nil {
+		t.next.prev = t
+	}
+	t.c.tcp = t
+}
+
+func (t *TCP) unlist() {
+	if !t.listed {
+		return
+	}
+	if t.prev != nil {
+		t.prev.next = t.next
+	} else {
+		t.c.tcp = t.next
+	}
+	if t.next != nil {
+		t.next.prev = t.prev
+	}
+	t.prev, t.next, t.listed = nil, nil, false
+}
+
+// cut ends the plain connections of a host.
+func (c *Cluster) cut(h *cluster.Host) {
+	var next *TCP
+	for t := c.tcp; t != nil; t = next {
+		next = t.next // a connection that is cut leaves the list
+		if t.host == h {
+			t.Close(true)
+		}
+	}
 }
 
 // Dial opens a connection of its own to a host; h.OnOpen or h.OnFailed answers.
@@ -83,6 +124,7 @@ func (c *Cluster) Dial(host *cluster.Host, prio cluster.RoutePriority, h TCPHand
 	if c.opt.BufferLimit > 0 {
 		t.conn.SetHigh(c.opt.BufferLimit)
 	}
+	t.list()
 	return t
 }
 
@@ -167,6 +209,7 @@ func (t *TCP) OnDrained() {
 // OnClose implements loop.Handler.
 func (t *TCP) OnClose(why loop.Reason, err error) {
 	s, st := t.c.w.Stats, t.c.Cfg.Stats
+	t.unlist()
 	t.account()
 	t.brk.ReleaseCx()
 	t.host.ReleaseCx()

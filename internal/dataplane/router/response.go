@@ -16,6 +16,9 @@ import (
 func (f *Filter) onHeaders(end bool) {
 	u := &f.up
 	status := u.resp.Status()
+	if u.resp.HasID(header.XEnvoyImmediateHealthCheckFail) {
+		f.c.Cfg.FailedByItself(u.host)
+	}
 	if f.tunnel != noTunnel && f.refuseTunnel(status) {
 		return
 	}
