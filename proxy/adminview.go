@@ -218,6 +218,7 @@ func (v view) ModifyRuntime(values map[string]string) error {
 func (p *Proxy) setRuntime(s *layeredruntime.Snapshot) {
 	p.rt.Store(s)
 	p.server.runtime(p, s)
+	p.limitConnections()
 	for _, c := range p.res.activeClusters() {
 		c.ApplyRuntime(s)
 	}

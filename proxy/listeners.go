@@ -124,7 +124,7 @@ func (p *Proxy) newListener(c *listenerv3.Listener, reuse *listenerEntry) (*list
 func (p *Proxy) listenerEnv() *listener.Env {
 	return &listener.Env{
 		Registry: &p.reg, FilterEnv: &p.env, Stats: p.stat, TLS: p.tls, Logger: p.component("connection"), Workers: p.o.Workers, Integer: p.integer,
-		Logs: p.logs, Unpack: unpack,
+		Logs: p.logs, Unpack: unpack, Overload: p.levels(), Connections: p.downstream,
 	}
 }
 
@@ -181,7 +181,7 @@ func (p *Proxy) hcmEnv(l *listener.Listener, d *chainDeps) *hcm.Env {
 			},
 			ReadFile: p.o.ReadFile, Getenv: p.o.Getenv, Logger: p.component("router"), Runtime: p.fraction, RuntimeInteger: p.integer,
 		},
-		Logs: p.logs, Unpack: unpack, Router: p.router, BufferLimit: l.BufferLimit,
+		Logs: p.logs, Unpack: unpack, Router: p.router, BufferLimit: l.BufferLimit, Overload: l.Overload,
 		Tables: func(c *routev3.RouteConfiguration) { d.tables = append(d.tables, c) },
 	}
 	env.Discover = d.discoverRoutes

@@ -29,6 +29,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/accesslog"
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/layeredruntime"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/tlsio"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
@@ -119,6 +120,8 @@ type Proxy struct {
 	// flushOnAdmin is stats_flush_on_admin.
 	flushOnAdmin bool
 	admin        *adminServer
+	overload     *overload.Manager // nil without
+	downstream   *overload.Connections
 	workers      []*running
 	ids          worker.IDs
 
@@ -135,7 +138,7 @@ type Proxy struct {
 // Nothing is bound or contacted. The error names every fault that was found,
 // each with the path of its field.
 func New(b *bootstrapv3.Bootstrap, o Options) (*Proxy, error) {
-	p := &Proxy{o: o, cfg: b, log: o.Logger, quit: make(chan struct{}), ready: make(chan struct{}), epoch: time.Now()}
+	p := &Proxy{o: o, cfg: b, log: o.Logger, quit: make(chan struct{}), ready: make(chan struct{}), epoch: time.Now(), downstream: overload.NewConnections()}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -166,7 +169,7 @@ func New(b *bootstrapv3.Bootstrap, o Options) (*Proxy, error) {
 		}
 		p.tls.Secrets[s.GetName()] = s
 	}
-	errs = append(errs, p.manage(), p.buildRuntime(), p.buildClusters(), p.buildListeners(), p.buildAdmin(), p.buildFlusher())
+	errs = append(errs, p.manage(), p.buildRuntime(), p.buildOverload(), p.buildClusters(), p.buildListeners(), p.buildAdmin(), p.buildFlusher())
 	p.setRuntime(p.rt.Load())
 	if err := errors.Join(errs...); err != nil {
 		return nil, errors.Join(err, p.discard(), p.files.Close(context.Background())) //nolint:forbidigo // nothing runs yet that it could wait for

@@ -55,6 +55,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	background.Go(func() error { return tidy(bg) })
 	background.Go(func() error { return p.admin.run(bg) })
 	background.Go(func() error { return p.reclaim(bg) })
+	background.Go(func() error { return p.runOverload(bg) })
 	err := p.res.begin(bg)
 	if err == nil {
 		err = p.serve(ctx)

@@ -29,6 +29,7 @@ const patience = 30 * time.Second
 // their end.
 type site struct {
 	listener string // more fields of the listener
+	chain    string // more fields of its filter chain
 	manager  string // more fields of the connection manager
 	routes   string // instead of one to back
 	filters  string // before the router
@@ -50,7 +51,7 @@ func (s *site) yaml(t *testing.T) string {
 static_resources:
   listeners:
   - {name: front, stat_prefix: front, address: {socket_address: {address: 127.0.0.1, port_value: 0}}, %s
-    filter_chains: [{filters: [{name: hcm, typed_config: {
+    filter_chains: [{%s filters: [{name: hcm, typed_config: {
       "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager,
       stat_prefix: in, %s
       access_log: [{name: log, typed_config: {
@@ -61,7 +62,7 @@ static_resources:
   clusters:
   - {name: back, %s load_assignment: {cluster_name: back, endpoints: [{lb_endpoints: [%s]}]}}
   %s
-`, s.top, s.listener, s.manager, s.vhost, s.routes, s.filters, s.router, s.cluster, endpoints(t, s.hosts), s.more) + adminHere
+`, s.top, s.listener, s.chain, s.manager, s.vhost, s.routes, s.filters, s.router, s.cluster, endpoints(t, s.hosts), s.more) + adminHere
 }
 
 // endpoints are hosts as endpoints of a cluster.

@@ -48,6 +48,9 @@ func (p *Proxy) newWorker(ctx context.Context, id int) (*running, error) {
 	r := &running{ctx: ctx, done: make(chan struct{})}
 	r.w = listener.NewWorker(ctx, w)
 	r.w.User = r
+	if p.overload != nil {
+		w.Timeouts = p.overload.Timeouts()
+	}
 	r.log.Init(l, func() { w.Log.Flush() })
 	w.Log = p.files.NewWorker(func(after time.Duration) { r.log.Set(after) })
 	r.trim.Init(l, func() {

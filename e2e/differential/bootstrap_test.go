@@ -30,6 +30,8 @@ func typeNames() map[string]string {
 		"echo":                  filters + "network.echo.v3.Echo",
 		"direct_response":       filters + "network.direct_response.v3.Config",
 		"router":                filters + "http.router.v3.Router",
+		"fixed_heap":            "type.googleapis.com/envoy.extensions.resource_monitors.fixed_heap.v3.FixedHeapConfig",
+		"scale_timers":          "type.googleapis.com/envoy.config.overload.v3.ScaleTimersOverloadActionConfig",
 		"buffer":                filters + "http.buffer.v3.Buffer",
 		"buffer_route":          filters + "http.buffer.v3.BufferPerRoute",
 		"fault":                 filters + "http.fault.v3.HTTPFault",

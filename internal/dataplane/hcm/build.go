@@ -20,6 +20,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/extension"
 	"github.com/xebec-proxy/xebec/internal/dataplane/http1"
 	"github.com/xebec-proxy/xebec/internal/dataplane/http2"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/route"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/xds"
@@ -40,6 +41,8 @@ type Env struct {
 	Router func(cfg proto.Message, st *Stats) (filter.HTTPFactory, bool, error)
 	// BufferLimit is the listener's.
 	BufferLimit int
+	// Overload is the listener's; nil without.
+	Overload *overload.Levels
 	// Tables is told of each route table that was built, for config_dump.
 	Tables func(cfg *routev3.RouteConfiguration)
 	// Discover finds routes elsewhere: build makes a table of a configuration that
@@ -70,7 +73,7 @@ type builder struct {
 // New builds a connection manager's configuration; all errors are reported at
 // once, with the path of their field.
 func New(cfg *hcmv3.HttpConnectionManager, env *Env) (*Config, error) {
-	b := &builder{env: env, cfg: cfg, out: &Config{Stats: &Stats{}, Listener: &ListenerStats{}, Codecs: &CodecStats{}, BufferLimit: env.BufferLimit}}
+	b := &builder{env: env, cfg: cfg, out: &Config{Stats: &Stats{}, Listener: &ListenerStats{}, Codecs: &CodecStats{}, BufferLimit: env.BufferLimit, Overload: env.Overload}}
 	prefix := cfg.GetStatPrefix()
 	b.out.Scope = env.Stats.Scope("http." + prefix)
 	b.out.Scope.Fill(b.out.Stats)

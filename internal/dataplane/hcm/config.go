@@ -17,6 +17,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/edge"
 	"github.com/xebec-proxy/xebec/internal/dataplane/http1"
 	"github.com/xebec-proxy/xebec/internal/dataplane/http2"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/pool"
 	"github.com/xebec-proxy/xebec/internal/dataplane/route"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
@@ -80,6 +81,9 @@ type Config struct {
 	Proxy100 bool
 	// BufferLimit is the listener's per_connection_buffer_limit_bytes.
 	BufferLimit int
+	// Overload says how far the actions are taken that are for requests; nil if there
+	// is no overload manager, or not for this listener.
+	Overload *overload.Levels
 	// RuntimeInteger is a runtime key's whole number, if the runtime has the key.
 	RuntimeInteger func(key string) (n uint64, ok bool)
 

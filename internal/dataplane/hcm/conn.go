@@ -7,6 +7,7 @@ import (
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/listener"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
 )
 
@@ -40,8 +41,8 @@ type Conn struct {
 	agent    *agentStats // nil for most clients
 
 	idle loop.Timer
-	age  *loop.Timer // max_connection_duration, then of Drain; nil without
-	part *parting    // nil unless the connection ends by and by
+	age  *aging   // max_connection_duration, then of Drain; nil without
+	part *parting // nil unless the connection ends by and by
 }
 
 // NewConn serves a connection.
@@ -58,9 +59,8 @@ func (sv *Server) NewConn(cfg *Config, d Downstream, info *filter.ConnectionInfo
 	c.idle.Init(sv.W.Loop, c.onIdle)
 	c.armIdle()
 	if d := cfg.MaxConnection; d > 0 {
-		c.age = &loop.Timer{}
-		c.age.Init(sv.W.Loop, c.onAge)
-		c.age.Set(sv.W.Loop.Jitter(d, cfg.MaxConnJitter))
+		d = sv.W.Loop.Jitter(d, cfg.MaxConnJitter)
+		c.aging(d).Set(c.wait(overload.ConnectionMax, d))
 	}
 	return c
 }
@@ -71,7 +71,7 @@ func (c *Conn) Protocol() filter.Protocol { return c.spoken }
 
 func (c *Conn) armIdle() {
 	if c.cfg.IdleTimeout > 0 && c.active == 0 {
-		c.idle.Set(c.cfg.IdleTimeout)
+		c.idle.Set(c.wait(overload.ConnectionIdle, c.cfg.IdleTimeout))
 	}
 }
 

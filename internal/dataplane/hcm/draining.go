@@ -23,11 +23,7 @@ func (c *Conn) Drain() {
 	case c.h2 != nil:
 		c.h2.drain()
 	case c.active == 0:
-		if c.age == nil {
-			c.age = &loop.Timer{}
-			c.age.Init(c.sv.W.Loop, c.onAge)
-		}
-		c.age.Set(min(drainGrace, c.cfg.DrainTimeout))
+		c.aging(0).Set(min(drainGrace, c.cfg.DrainTimeout))
 	}
 }
 
@@ -81,7 +77,16 @@ func (c *Conn) retire() {
 // parts is asked before each response's head whether the connection is to end
 // with it.
 func (c *Conn) parts() {
-	if c.part == nil || c.draining {
+	if c.draining {
+		return
+	}
+	if o := c.cfg.Overload; o != nil && o.DisableKeepalive.Takes(c.sv.W.Loop) {
+		c.sv.W.Stats.Inc(c.cfg.Stats.CxOverload)
+		c.sv.W.Stats.Inc(c.cfg.Stats.CxDrainClose)
+		c.retire()
+		return
+	}
+	if c.part == nil {
 		return
 	}
 	if l := c.sv.W.Loop; c.part.d.Ends(l.Now(), l.Random()) {

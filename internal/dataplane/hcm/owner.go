@@ -12,6 +12,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/http1"
 	"github.com/xebec-proxy/xebec/internal/dataplane/http2"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/pool"
 	"github.com/xebec-proxy/xebec/internal/dataplane/route"
 	"github.com/xebec-proxy/xebec/internal/dataplane/router"
@@ -134,16 +135,19 @@ func (s *Stream) log() {
 // flush waits for the client to take the rest of the response (HC-22).
 func (s *Stream) flush() {
 	s.flushing = true
-	d := s.cfg.FlushTimeout
+	s.idle.Stop()
+	if d := s.flushTimeout(); d > 0 {
+		s.idle.Set(s.c.wait(overload.StreamFlush, d))
+	}
+}
+
+func (s *Stream) flushTimeout() time.Duration {
 	if s.entry != nil {
 		if t := s.entry.Timeouts(); t.HasFlush {
-			d = t.Flush
+			return t.Flush
 		}
 	}
-	s.idle.Stop()
-	if d > 0 {
-		s.idle.Set(d)
-	}
+	return s.cfg.FlushTimeout
 }
 
 func (s *Stream) onIdle() {

@@ -12,6 +12,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/http1"
 	"github.com/xebec-proxy/xebec/internal/dataplane/http2"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/route"
 	"github.com/xebec-proxy/xebec/internal/dataplane/router"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
@@ -168,7 +169,7 @@ func (s *Stream) bufferLimit() int {
 // activity pushes the idle timeout back.
 func (s *Stream) activity() {
 	if d := s.idleTimeout(); d > 0 {
-		s.idle.Set(d)
+		s.idle.Set(s.c.wait(overload.StreamIdle, d))
 	} else {
 		s.idle.Stop() // the route may say that there is none
 	}
@@ -193,6 +194,9 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 	q := &s.edge
 	*q = edge.Request{Info: &s.info, Protocol: s.info.Protocol, TLS: s.c.info.TLS != nil, Random: s.random}
 	q.Upgrade = upgrade
+	if s.overloaded() {
+		return
+	}
 	s.c.agentOf(&s.req)
 	v := s.cfg.Rules.Request(&s.req, q)
 	s.info.RequestID = s.req.GetID(header.XRequestID)

@@ -21,6 +21,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/accesslog"
 	"github.com/xebec-proxy/xebec/internal/dataplane/chainmatch"
 	"github.com/xebec-proxy/xebec/internal/dataplane/extension"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/tlsio"
 )
@@ -35,6 +36,10 @@ type Env struct {
 	Logger    *slog.Logger
 	// Integer reads a whole number of the runtime.
 	Integer func(key string) (value uint64, ok bool)
+	// Overload is the overload manager's; nil without.
+	Overload *overload.Levels
+	// Connections counts those of all listeners.
+	Connections *overload.Connections
 	// Workers is how many workers there are.
 	Workers int
 	// Logs builds access logs.
@@ -93,6 +98,7 @@ func New(cfg *listenerv3.Listener, env *Env) (*Listener, error) {
 	}
 	limit := "envoy.resource_limits.listener." + cfg.GetName() + ".connection_limit"
 	l.limit = func() (uint64, bool) { return env.Integer(limit) }
+	l.overload(cfg, env)
 	l.StuckTimeout = cfg.GetPerConnectionBufferHighWatermarkTimeout().AsDuration()
 	l.UseOriginal = cfg.GetUseOriginalDst().GetValue()
 	l.ContinueOnTimeout = cfg.GetContinueOnListenerFiltersTimeout()

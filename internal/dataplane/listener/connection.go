@@ -10,6 +10,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/chainmatch"
 	"github.com/xebec-proxy/xebec/internal/dataplane/format"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/tlsio"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
@@ -45,18 +46,17 @@ type Connection struct {
 	// redirected says that Info.Local is where the client wanted to go, moved that
 	// no other listener is looked for any more.
 	redirected, moved bool
+	exempt            bool // from the limit of all connections
 }
 
 // Accept takes a connection that a socket accepted.
 func (l *Listener) Accept(w *Worker, s *Socket, conn *loop.Conn) {
-	if n := l.opened.Add(1); l.full(n) {
-		l.opened.Add(-1)
-		w.Stats.Inc(l.Stats.CxOverflow)
+	if !l.admit(w) {
 		conn.SetHandler(refused{})
 		conn.Abort(false)
 		return
 	}
-	c := &Connection{w: w, l: l, sock: s, conn: conn}
+	c := &Connection{w: w, l: l, sock: s, conn: conn, exempt: l.exempt}
 	conn.SetHandler(c)
 	conn.SetHigh(l.BufferLimit)
 	now := w.Loop.Now()
@@ -83,23 +83,6 @@ func (c *Connection) look() {
 		c.choose("", nil)
 	}
 }
-
-// full reports whether n open connections are more than the runtime allows
-// now (LM-19).
-func (l *Listener) full(n int64) bool {
-	most, ok := l.limit()
-	return ok && uint64(n) > most //nolint:gosec // not negative
-}
-
-// refused is the handler of a connection over the listener's limit.
-type refused struct{}
-
-func (refused) OnOpen()                    {}
-func (refused) OnData([]byte)              {}
-func (refused) OnEnd()                     {}
-func (refused) OnBlocked()                 {}
-func (refused) OnDrained()                 {}
-func (refused) OnClose(loop.Reason, error) {}
 
 // choose finds the filter chain (FC).
 func (c *Connection) choose(transport string, alpn []string) {
@@ -153,6 +136,9 @@ func (c *Connection) startTLS() {
 	}
 	c.tls = ctx.NewSession(tlsio.ConnInfo{})
 	if d := c.chain.HandshakeTimeout; d > 0 {
+		if c.l.Overload != nil {
+			d = c.w.Timeouts.Of(overload.Handshake, d)
+		}
 		c.setTimer(d)
 	}
 	c.conn.SetTransport(newServerTransport(c.w.Context, c.tls))
@@ -246,6 +232,7 @@ func (c *Connection) OnClose(why loop.Reason, err error) {
 	c.gone = true
 	delete(c.w.conns, c)
 	c.l.opened.Add(-1)
+	c.l.all.Leave(c.exempt)
 	if c.chain != nil {
 		c.chain.open.Add(-1)
 	}

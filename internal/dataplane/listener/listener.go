@@ -16,6 +16,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/chainmatch"
 	"github.com/xebec-proxy/xebec/internal/dataplane/extension"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/tlsio"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
@@ -43,6 +44,13 @@ type Listener struct {
 	// listener of the address that was wanted, if there is one (LM-12).
 	UseOriginal bool
 	Logs        accesslog.Logs
+	// Overload says how far the overload manager's actions are taken; nil if there is
+	// none, or not for this listener (bypass_overload_manager).
+	Overload *overload.Levels
+	// all are the connections of all listeners; exempt says that their limit is not
+	// for this listener.
+	all    *overload.Connections
+	exempt bool
 	// limit is how many connections may be open, over all workers, if there is a
 	// limit now (LM-19).
 	limit   func() (most uint64, ok bool)
@@ -150,6 +158,7 @@ type Worker struct {
 	conns  map[*Connection]struct{}
 	ports  map[*Port]struct{}
 	places map[filter.Address]place
+	deaf   bool // stop_accepting_connections
 }
 
 // StopAccepting closes the worker's listening sockets.

@@ -70,7 +70,11 @@ func (p *Port) listen(s *Socket) error {
 func (p *Port) start(w *Worker, l *Listener, s *Socket) error {
 	t := &p.turns[w.ID]
 	t.l, t.s = l, s
-	if t.ln != nil || p.fds[w.ID] < 0 {
+	if t.ln != nil {
+		t.hear(w)
+		return nil
+	}
+	if p.fds[w.ID] < 0 {
 		return nil
 	}
 	ln, err := w.Loop.Listen(p.fds[w.ID], func(c *loop.Conn) { t.accept(w, c) })
@@ -78,6 +82,7 @@ func (p *Port) start(w *Worker, l *Listener, s *Socket) error {
 		return err //nolint:wrapcheck // the caller says where
 	}
 	t.ln, p.fds[w.ID] = ln, -1
+	t.hear(w)
 	w.ports[p] = struct{}{}
 	return nil
 }

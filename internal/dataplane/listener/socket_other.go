@@ -38,6 +38,7 @@ func (p *Port) start(w *Worker, l *Listener, s *Socket) error {
 	t := &p.turns[0]
 	t.l, t.s = l, s
 	if t.ln != nil {
+		t.hear(w)
 		s.Address, s.local, s.fixed = p.Address, p.local, p.fixed
 		return nil
 	}
@@ -57,5 +58,6 @@ func (p *Port) start(w *Worker, l *Listener, s *Socket) error {
 		return err //nolint:wrapcheck // the caller says where
 	}
 	w.ports[p] = struct{}{}
+	t.hear(w)
 	return nil
 }

@@ -15,6 +15,7 @@ type Listener struct {
 	native *portableListener
 	accept func(*Conn)
 	off    bool
+	paused bool
 }
 
 // Listen makes the loop accept the connections of a listening socket, which it
@@ -45,7 +46,7 @@ const acceptBurst = 64
 func (ln *Listener) acceptAll() {
 	p := ln.loop.poll.(*epoll) //nolint:forcetypeassert // Listen made sure
 	for range acceptBurst {
-		if ln.off {
+		if ln.off || ln.paused {
 			return
 		}
 		fd, sa, err := unix.Accept4(ln.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
@@ -66,6 +67,24 @@ func (ln *Listener) acceptAll() {
 		}
 		ln.accept(c)
 	}
+}
+
+// Pause makes the loop leave connections with the system, or take them again.
+func (ln *Listener) Pause(pause bool) {
+	if ln.off || pause == ln.paused {
+		return
+	}
+	ln.paused = pause
+	if ln.native != nil {
+		ln.native.pause(pause)
+		return
+	}
+	p := ln.loop.poll.(*epoll) //nolint:forcetypeassert // Listen made sure
+	ev := syscall.EpollEvent{Fd: int32(ln.fd), Pad: listenerGen}
+	if !pause {
+		ev.Events = syscall.EPOLLIN
+	}
+	_ = syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_MOD, ln.fd, &ev)
 }
 
 // Close stops accepting and closes the socket.

@@ -15,6 +15,9 @@ func newPoller(l *Loop, _ *Options) (poller, error) { return newPortable(l), nil
 // Listen needs epoll: use ListenOn.
 func (l *Loop) Listen(int, func(*Conn)) (*Listener, error) { return nil, errPortable }
 
+// Pause makes the loop leave connections with the system, or take them again.
+func (ln *Listener) Pause(pause bool) { ln.native.pause(pause) }
+
 // Close stops accepting and closes the socket.
 func (ln *Listener) Close() { ln.native.close() }
 

@@ -339,6 +339,30 @@ func (s *netSocket) connected(nc net.Conn, err error) {
 type portableListener struct {
 	poll *portable
 	ln   net.Listener
+
+	mu     sync.Mutex
+	wake   *sync.Cond
+	paused bool
+	closed bool
+}
+
+// pause makes the listener wait before it hands over what it has accepted: one
+// connection at most.
+func (n *portableListener) pause(pause bool) {
+	n.mu.Lock()
+	n.paused = pause
+	n.mu.Unlock()
+	n.wake.Signal()
+}
+
+// mayAccept waits while the listener is paused; false if it has been closed.
+func (n *portableListener) mayAccept() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.paused && !n.closed {
+		n.wake.Wait()
+	}
+	return !n.closed
 }
 
 // ListenOn makes a portable loop accept the connections of a net.Listener.
@@ -347,7 +371,8 @@ func (l *Loop) ListenOn(ln net.Listener, accept func(*Conn)) (*Listener, error) 
 	if !ok {
 		return nil, errors.New("only a portable loop takes a net.Listener")
 	}
-	n := &portableListener{p, ln}
+	n := &portableListener{poll: p, ln: ln}
+	n.wake = sync.NewCond(&n.mu)
 	p.lns[n] = struct{}{}
 	p.work.Go(func() {
 		for {
@@ -355,7 +380,7 @@ func (l *Loop) ListenOn(ln net.Listener, accept func(*Conn)) (*Listener, error) 
 			if err != nil {
 				return
 			}
-			if !l.Post(func() { n.accepted(nc, accept) }) {
+			if !n.mayAccept() || !l.Post(func() { n.accepted(nc, accept) }) {
 				_ = nc.Close()
 			}
 		}
@@ -372,5 +397,9 @@ func (n *portableListener) accepted(nc net.Conn, accept func(*Conn)) {
 
 func (n *portableListener) close() {
 	delete(n.poll.lns, n)
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.wake.Signal()
 	_ = n.ln.Close()
 }

@@ -36,6 +36,9 @@ func (t *Timer) Set(d time.Duration) {
 // Stop makes sure that the timer does not fire before it is set again.
 func (t *Timer) Stop() { t.deadline = 0 }
 
+// Left is how long a timer that is set has to run.
+func (t *Timer) Left() time.Duration { return max(t.deadline-t.loop.now, 0) }
+
 // Active reports whether the timer is set.
 func (t *Timer) Active() bool { return t.deadline != 0 }
 

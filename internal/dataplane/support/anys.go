@@ -161,7 +161,7 @@ func (w *walk) missing(m protoreflect.Message, path, inherited string) {
 		name = inherited
 	}
 	s := w.catalog.slots[name]
-	if s == nil || s.byName[nameOf(m)] {
+	if s == nil || s.optional || s.byName[nameOf(m)] {
 		return
 	}
 	r := w.catalog.notBuilt("", nameOf(m), "")

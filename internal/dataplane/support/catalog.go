@@ -58,6 +58,7 @@ type slot struct {
 	types          map[protoreflect.FullName]string // to the usual name
 	byName         map[string]bool                  // what its name alone selects
 	disabled       map[protoreflect.FullName]bool
+	optional       bool // it may be empty
 }
 
 // anything is the slot whose content is kept but not read.

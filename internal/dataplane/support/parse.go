@@ -63,10 +63,11 @@ func (p *parser) line(l string) error {
 	case "type":
 		return p.extension(args)
 	}
-	if word == "slot" && len(args) == 2 {
+	if word == "slot" && (len(args) == 2 || len(args) == 3 && args[2] == "optional") {
 		p.slot = &slot{
 			name: args[0], category: args[1], types: map[protoreflect.FullName]string{},
 			byName: map[string]bool{}, disabled: map[protoreflect.FullName]bool{},
+			optional: len(args) == 3,
 		}
 		p.catalog.slots[args[0]] = p.slot
 		return nil

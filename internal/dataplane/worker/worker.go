@@ -12,6 +12,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/accesslog"
 	"github.com/xebec-proxy/xebec/internal/dataplane/http2"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
@@ -29,6 +30,9 @@ type Worker struct {
 	Counts Counts
 	// Log is the worker's access-log buffers.
 	Log *accesslog.Worker
+	// Timeouts are how long is waited while the proxy is overloaded; nil if that
+	// changes nothing.
+	Timeouts *overload.Timeouts
 
 	ids     *IDs
 	date    string
