@@ -91,17 +91,17 @@ func innerURL(a *anypb.Any) string {
 }
 
 // any checks an Any in a field of parent.
-func (w *walk) any(m, parent protoreflect.Message, path, slot string) (changed bool) {
+func (w *walk) any(m, parent protoreflect.Message, slot string) (changed bool) {
 	a, ok := m.Interface().(*anypb.Any)
 	if !ok {
-		w.fault(CodeUndecodable, path, "an Any of another kind than this program's", "")
+		w.fault(CodeUndecodable, "an Any of another kind than this program's", "")
 		return false
 	}
 	name := nameOf(parent)
 	if name == "" {
 		name = w.key
 	}
-	return w.anyNamed(a, name, path, slot)
+	return w.anyNamed(a, name, slot)
 }
 
 // nameOf is the name in a message, which the message of an extension's slot has.
@@ -116,13 +116,13 @@ func nameOf(m protoreflect.Message) string {
 	return m.Get(fd).String()
 }
 
-func (w *walk) anyNamed(a *anypb.Any, name, path, slot string) (changed bool) {
+func (w *walk) anyNamed(a *anypb.Any, name, slot string) (changed bool) {
 	if slot == anything {
 		return false
 	}
 	inner, r := w.catalog.resolve(a, name, slot)
 	if r != nil {
-		w.fault(r.code, path, r.message, r.hint)
+		w.fault(r.code, r.message, r.hint)
 		return false
 	}
 	if inner == nil {
@@ -130,15 +130,15 @@ func (w *walk) anyNamed(a *anypb.Any, name, path, slot string) (changed bool) {
 	}
 	msg, err := inner.UnmarshalNew()
 	if err != nil {
-		w.fault(CodeUndecodable, path, "the bytes are no "+string(inner.MessageName()), "encode the message again from its source")
+		w.fault(CodeUndecodable, "the bytes are no "+string(inner.MessageName()), "encode the message again from its source")
 		return false
 	}
-	if !w.message(msg.ProtoReflect(), path, "") {
+	if !w.message(msg.ProtoReflect(), "") {
 		return false
 	}
 	value, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(msg)
 	if err != nil {
-		w.fault(CodeUndecodable, path, "encoding "+string(inner.MessageName())+" again failed", "")
+		w.fault(CodeUndecodable, "encoding "+string(inner.MessageName())+" again failed", "")
 		return false
 	}
 	a.Value = value
@@ -146,17 +146,12 @@ func (w *walk) anyNamed(a *anypb.Any, name, path, slot string) (changed bool) {
 }
 
 // missing reports an extension without a configuration, which nothing selects.
-func (w *walk) missing(m protoreflect.Message, path, inherited string) {
-	fd := m.Descriptor().Fields().ByName("typed_config")
-	e := w.catalog.messages[m.Descriptor().FullName()]
-	if fd == nil || e == nil || m.Has(fd) {
+func (w *walk) missing(m protoreflect.Message, p *plan, inherited string) {
+	fd := p.typedConfig
+	if fd == nil || m.Has(fd) || fd.ContainingOneof() != nil && m.WhichOneof(fd.ContainingOneof()) != nil {
 		return
 	}
-	f, built := e.fields[fd.Name()]
-	if !built || fd.ContainingOneof() != nil && m.WhichOneof(fd.ContainingOneof()) != nil {
-		return
-	}
-	name := f.slot
+	name := p.configSlot
 	if name == "" {
 		name = inherited
 	}
@@ -165,5 +160,5 @@ func (w *walk) missing(m protoreflect.Message, path, inherited string) {
 		return
 	}
 	r := w.catalog.notBuilt("", nameOf(m), "")
-	w.fault(r.code, path, r.message, r.hint)
+	w.fault(r.code, r.message, r.hint)
 }

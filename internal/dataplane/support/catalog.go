@@ -27,13 +27,14 @@ type Options struct {
 	Disabled []string
 }
 
-// Catalog is what this build has. It is immutable and safe for concurrent use.
+// Catalog is what this build has. It never changes and is safe for concurrent use.
 type Catalog struct {
 	messages map[protoreflect.FullName]*entry
 	slots    map[string]*slot
 	why      map[string]string
 	custom   map[protoreflect.FullName]bool
 	known    func() map[protoreflect.FullName]bool
+	plans    sync.Map // of types of messages, as they are met
 
 	undisabled []string
 }

@@ -64,7 +64,7 @@ func (c *Catalog) Check(m proto.Message, at validate.Locator, runtime Runtime) R
 		runtime = func(string) (bool, bool) { return false, false }
 	}
 	w := &walk{catalog: c, at: at, runtime: runtime, warned: map[string]bool{}}
-	w.message(m.ProtoReflect(), "", "")
+	w.message(m.ProtoReflect(), "")
 	return w.report
 }
 
@@ -76,27 +76,26 @@ type walk struct {
 	report  Report
 	warned  map[string]bool // fields that were warned of: once each
 	depth   int
+	place   place
 	key     string // of the map entry that is looked into: settings have no other name
 }
 
 // maxDepth bounds how deep messages can nest.
 const maxDepth = 200
 
-func (w *walk) add(s validate.Severity, code, path, message, hint string) {
-	f := validate.Finding{Severity: s, Tier: validate.Schema, Code: code, Path: path, Message: message, Hint: hint}
+func (w *walk) add(s validate.Severity, code, message, hint string) {
+	f := validate.Finding{Severity: s, Tier: validate.Schema, Code: code, Path: w.place.String(), Message: message, Hint: hint}
 	if w.at != nil {
-		f.Pos = w.at.Position(path)
+		f.Pos = w.at.Position(f.Path)
 	}
 	w.report.Findings = append(w.report.Findings, f)
 }
 
-func (w *walk) fault(code, path, message, hint string) {
-	w.add(validate.Error, code, path, message, hint)
-}
+// fault reports an error where the walk is.
+func (w *walk) fault(code, message, hint string) { w.add(validate.Error, code, message, hint) }
 
-func (w *walk) doubt(code, path, message, hint string) {
-	w.add(validate.Warning, code, path, message, hint)
-}
+// doubt reports a warning where the walk is.
+func (w *walk) doubt(code, message, hint string) { w.add(validate.Warning, code, message, hint) }
 
 // first reports the first time that a field is to be warned of.
 func (w *walk) first(where string) bool {
@@ -107,40 +106,34 @@ func (w *walk) first(where string) bool {
 
 // message checks a message that was reached through a field whose extensions
 // are those of slot, and reports whether it was changed.
-func (w *walk) message(m protoreflect.Message, path, slot string) (changed bool) {
-	md := m.Descriptor()
-	if md.FullName() == "google.protobuf.Any" {
-		return w.any(m, nil, path, slot)
-	}
-	if isWellKnown(md.FullName()) {
+func (w *walk) message(m protoreflect.Message, slot string) (changed bool) {
+	p := w.catalog.planOf(m.Descriptor())
+	switch {
+	case p.any:
+		return w.any(m, nil, slot)
+	case p.value:
 		return false
 	}
 	if w.depth++; w.depth > maxDepth {
-		w.fault(CodeTooDeep, path, "messages nest too deep to be real", "check that the configuration does not hold itself")
+		w.fault(CodeTooDeep, "messages nest too deep to be real", "check that the configuration does not hold itself")
 		w.depth--
 		return false
 	}
 	defer func() { w.depth-- }()
-	w.unknown(m, path)
-	w.missing(m, path, slot)
-	w.special(m, path)
-	e := w.catalog.messages[md.FullName()]
-	fields := md.Fields()
-	for i := range fields.Len() {
-		fd := fields.Get(i)
-		if !m.Has(fd) {
-			continue
+	w.unknown(m)
+	w.missing(m, p, slot)
+	w.special(m)
+	for i := range p.fields {
+		if f := &p.fields[i]; m.Has(f.fd) {
+			w.place.enter(f.name)
+			changed = w.field(m, f, slot) || changed
+			w.place.leave()
 		}
-		f, built := field{}, false
-		if e != nil {
-			f, built = e.fields[fd.Name()]
-		}
-		changed = w.field(m, fd, f, built, join(path, string(fd.Name())), slot) || changed
 	}
 	return changed
 }
 
-func (w *walk) unknown(m protoreflect.Message, path string) {
+func (w *walk) unknown(m protoreflect.Message) {
 	raw := m.GetUnknown()
 	if len(raw) == 0 {
 		return
@@ -157,7 +150,7 @@ func (w *walk) unknown(m protoreflect.Message, path string) {
 		raw = raw[n:]
 	}
 	w.report.Unknown = append(w.report.Unknown, UnknownFields{
-		path,
+		w.place.String(),
 		fmt.Sprintf("type %s with unknown field set {%s}", m.Descriptor().FullName(), strings.Join(numbers, ", ")),
 	})
 }
@@ -168,44 +161,41 @@ const maxUnknown = 16
 // isWellKnown reports a message of protobuf itself, which is a value.
 func isWellKnown(name protoreflect.FullName) bool { return name.Parent() == "google.protobuf" }
 
-func join(parent, name string) string {
-	if parent == "" {
-		return name
-	}
-	return parent + "." + name
-}
-
 // field checks a field that is set.
-func (w *walk) field(m protoreflect.Message, fd protoreflect.FieldDescriptor, f field, built bool, path, inherited string) (changed bool) {
-	where := string(fd.FullName())
-	if !built {
-		w.fault(CodeNotBuilt, path, "known but not built in this version: "+where, w.catalog.why[where])
+func (w *walk) field(m protoreflect.Message, f *plannedField, inherited string) (changed bool) {
+	if !f.built {
+		w.fault(CodeNotBuilt, "known but not built in this version: "+f.full, w.catalog.why[f.full])
 		return false
 	}
-	if f.noop && w.first(where) {
-		w.doubt(CodeNoEffect, path, "accepted without effect: "+where, "")
+	if f.noop && w.first(f.full) {
+		w.doubt(CodeNoEffect, "accepted without effect: "+f.full, "")
 	}
-	w.deprecatedField(fd, path)
+	if f.deprecated {
+		w.deprecated(f.full, f.fd, f.disallowed)
+	}
 	if f.noop {
 		return false
 	}
-	w.values(m, fd, f, path)
+	w.values(m, f)
 	slot := f.slot
 	if slot == "" {
 		slot = inherited
 	}
-	v := m.Get(fd)
-	switch {
-	case fd.IsMap() && fd.MapValue().Message() != nil:
-		return w.entries(m, fd, path, slot)
-	case fd.IsList() && fd.Message() != nil:
-		return w.list(m, fd, path, slot)
-	case fd.Message() == nil || fd.IsMap():
+	switch f.shape {
+	case messages:
+		return w.list(m, f.fd, slot)
+	case entries:
+		return w.entries(m, f.fd, slot)
+	case single:
+	default:
 		return false
-	case fd.FullName() == "envoy.config.route.v3.FilterConfig.config" && proto.Size(v.Message().Interface()) == 0:
-		return false // it turns a filter on that is off by default (HF-11)
-	case fd.Message().FullName() == "google.protobuf.Any":
-		return w.any(v.Message(), m, path, slot)
 	}
-	return w.message(v.Message(), path, slot)
+	v := m.Get(f.fd).Message()
+	switch {
+	case f.full == "envoy.config.route.v3.FilterConfig.config" && proto.Size(v.Interface()) == 0:
+		return false // it turns a filter on that is off by default (HF-11)
+	case f.any:
+		return w.any(v, m, slot)
+	}
+	return w.message(v, slot)
 }

@@ -2,9 +2,7 @@ package support
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -15,15 +13,15 @@ import (
 
 // list checks the elements of a list and takes the optional ones out that are
 // not built.
-func (w *walk) list(m protoreflect.Message, fd protoreflect.FieldDescriptor, path, slot string) (changed bool) {
+func (w *walk) list(m protoreflect.Message, fd protoreflect.FieldDescriptor, slot string) (changed bool) {
 	l := m.Mutable(fd).List()
 	kept := 0
 	for i := range l.Len() {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if f, ok := l.Get(i).Message().Interface().(*hcmv3.HttpFilter); ok && w.skips(f.GetIsOptional(), f.GetTypedConfig(), f.GetName(), at, slot) {
+		w.place.at(i)
+		if f, ok := l.Get(i).Message().Interface().(*hcmv3.HttpFilter); ok && w.skips(f.GetIsOptional(), f.GetTypedConfig(), f.GetName(), slot) {
 			continue
 		}
-		changed = w.message(l.Get(i).Message(), at, slot) || changed
+		changed = w.message(l.Get(i).Message(), slot) || changed
 		if kept != i {
 			l.Set(kept, l.Get(i))
 		}
@@ -37,7 +35,7 @@ func (w *walk) list(m protoreflect.Message, fd protoreflect.FieldDescriptor, pat
 }
 
 // entries checks the values of a map, in the order of its keys.
-func (w *walk) entries(m protoreflect.Message, fd protoreflect.FieldDescriptor, path, slot string) (changed bool) {
+func (w *walk) entries(m protoreflect.Message, fd protoreflect.FieldDescriptor, slot string) (changed bool) {
 	entries := m.Mutable(fd).Map()
 	keys := make([]protoreflect.MapKey, 0, entries.Len())
 	for k := range entries.Range {
@@ -47,34 +45,34 @@ func (w *walk) entries(m protoreflect.Message, fd protoreflect.FieldDescriptor, 
 	defer func(outer string) { w.key = outer }(w.key)
 	for _, k := range keys {
 		w.key = k.String()
-		at := path + "[" + strconv.Quote(k.String()) + "]"
+		w.place.atKey(w.key)
 		v := entries.Get(k).Message()
 		if a, ok := v.Interface().(*anypb.Any); ok {
-			if w.skipsSetting(a, k.String(), at, slot) {
+			if w.skipsSetting(a, w.key, slot) {
 				entries.Clear(k)
 				changed = true
 				continue
 			}
-			changed = w.anyNamed(a, k.String(), at, slot) || changed
+			changed = w.anyNamed(a, w.key, slot) || changed
 			continue
 		}
-		changed = w.message(v, at, slot) || changed
+		changed = w.message(v, slot) || changed
 	}
 	return changed
 }
 
 // skipsSetting reports an optional setting of a filter that is not built.
-func (w *walk) skipsSetting(a *anypb.Any, name, path, slot string) bool {
+func (w *walk) skipsSetting(a *anypb.Any, name, slot string) bool {
 	var c routev3.FilterConfig
 	if a.MessageName() != "envoy.config.route.v3.FilterConfig" || a.UnmarshalTo(&c) != nil {
 		return false
 	}
-	return w.skips(c.GetIsOptional(), c.GetConfig(), name, path, slot)
+	return w.skips(c.GetIsOptional(), c.GetConfig(), name, slot)
 }
 
 // skips reports an optional extension that is not built, and warns of it
 // (BS-15). One without a configuration, or with a broken one, is not skipped.
-func (w *walk) skips(optional bool, config *anypb.Any, name, path, slot string) bool {
+func (w *walk) skips(optional bool, config *anypb.Any, name, slot string) bool {
 	if !optional || config == nil || proto.Size(config) == 0 {
 		return false
 	}
@@ -82,7 +80,7 @@ func (w *walk) skips(optional bool, config *anypb.Any, name, path, slot string) 
 	if refusal == nil {
 		return false
 	}
-	w.report.Skipped = append(w.report.Skipped, path)
-	w.doubt(CodeSkipped, path, "skipped because it is optional: "+refusal.message, "")
+	w.report.Skipped = append(w.report.Skipped, w.place.String())
+	w.doubt(CodeSkipped, "skipped because it is optional: "+refusal.message, "")
 	return true
 }

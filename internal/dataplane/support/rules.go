@@ -11,18 +11,19 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// values checks the values of a field of which not all are built.
-func (w *walk) values(m protoreflect.Message, fd protoreflect.FieldDescriptor, f field, at string) {
-	w.deprecatedValue(m, fd, at)
-	if f.only == nil && f.except == nil || fd.IsList() || fd.IsMap() {
+// values checks the value of a field of which not all are built.
+func (w *walk) values(m protoreflect.Message, f *plannedField) {
+	if f.oldValues {
+		w.deprecatedValue(m, f.fd)
+	}
+	if !f.limited {
 		return
 	}
-	value := m.Get(fd).String()
-	if fd.Enum() != nil {
-		ev := fd.Enum().Values().ByNumber(m.Get(fd).Enum())
+	value := m.Get(f.fd).String()
+	if f.fd.Enum() != nil {
+		ev := f.fd.Enum().Values().ByNumber(m.Get(f.fd).Enum())
 		if ev == nil {
 			return // a declared rule says so
 		}
@@ -35,65 +36,60 @@ func (w *walk) values(m protoreflect.Message, fd protoreflect.FieldDescriptor, f
 	if !refused {
 		return
 	}
-	where := string(fd.FullName())
-	hint := w.catalog.why[where+"="+strings.ToUpper(value)]
+	hint := w.catalog.why[f.full+"="+strings.ToUpper(value)]
 	if hint == "" && f.only != nil {
 		hint = "this version has " + strings.Join(f.only, ", ")
 	}
-	w.fault(CodeNotBuilt, at, fmt.Sprintf("known but not built in this version: %s: %s", where, value), hint)
+	w.fault(CodeNotBuilt, fmt.Sprintf("known but not built in this version: %s: %s", f.full, value), hint)
 }
 
 // special checks what depends on more than one message.
-func (w *walk) special(m protoreflect.Message, at string) {
+func (w *walk) special(m protoreflect.Message) {
 	l, ok := m.Interface().(*listenerv3.Listener)
 	if !ok {
 		return
 	}
-	w.streamAddress(l.GetAddress(), join(at, "address"))
+	w.place.enter("address")
+	w.streamAddress(l.GetAddress())
+	w.place.leave()
+	w.place.enter("additional_addresses")
 	for i, a := range l.GetAdditionalAddresses() {
-		w.streamAddress(a.GetAddress(), join(at, fmt.Sprintf("additional_addresses[%d].address", i)))
+		w.place.at(i)
+		w.place.enter("address")
+		w.streamAddress(a.GetAddress())
+		w.place.leave()
 	}
+	w.place.leave()
 }
 
-func (w *walk) streamAddress(a *corev3.Address, at string) {
-	if a.GetSocketAddress().GetProtocol() == corev3.SocketAddress_UDP {
-		w.fault(CodeNotBuilt, join(at, "socket_address.protocol"), "known but not built in this version: listeners on UDP",
-			"listeners take TCP and UNIX sockets")
+func (w *walk) streamAddress(a *corev3.Address) {
+	if a.GetSocketAddress().GetProtocol() != corev3.SocketAddress_UDP {
+		return
 	}
+	w.place.enter("socket_address")
+	w.place.enter("protocol")
+	w.fault(CodeNotBuilt, "known but not built in this version: listeners on UDP", "listeners take TCP and UNIX sockets")
+	w.place.leave()
+	w.place.leave()
 }
 
 const failOnDeprecated = "envoy.features.fail_on_any_deprecated_feature"
 
-// deprecatedField counts the use of a deprecated field, and refuses it where
-// the API or the runtime does (BS-20).
-func (w *walk) deprecatedField(fd protoreflect.FieldDescriptor, at string) {
-	o, ok := fd.Options().(*descriptorpb.FieldOptions)
-	if !ok || !o.GetDeprecated() {
-		return
-	}
-	refused, _ := proto.GetExtension(o, annotations.E_DisallowedByDefault).(bool)
-	w.deprecated(string(fd.FullName()), fd, refused, at)
-}
-
-func (w *walk) deprecatedValue(m protoreflect.Message, fd protoreflect.FieldDescriptor, at string) {
-	if fd.Enum() == nil || fd.IsList() || fd.IsMap() {
-		return
-	}
+// deprecatedValue is deprecated for the value of an enum.
+func (w *walk) deprecatedValue(m protoreflect.Message, fd protoreflect.FieldDescriptor) {
 	ev := fd.Enum().Values().ByNumber(m.Get(fd).Enum())
-	if ev == nil {
+	if ev == nil || !isDeprecated(ev) {
 		return
 	}
-	o, ok := ev.Options().(*descriptorpb.EnumValueOptions)
-	if !ok || !o.GetDeprecated() {
-		return
-	}
-	refused, _ := proto.GetExtension(o, annotations.E_DisallowedByDefaultEnum).(bool)
-	w.deprecated(string(fd.FullName())+"."+string(ev.Name()), fd, refused, at)
+	refused, _ := proto.GetExtension(ev.Options(), annotations.E_DisallowedByDefaultEnum).(bool)
+	w.deprecated(string(fd.FullName())+"."+string(ev.Name()), fd, refused)
 }
 
-func (w *walk) deprecated(name string, fd protoreflect.FieldDescriptor, refused bool, at string) {
+// deprecated counts the use of what is deprecated, and refuses it where the API or
+// the runtime does (BS-20).
+func (w *walk) deprecated(name string, fd protoreflect.FieldDescriptor, refused bool) {
 	w.report.Deprecated++
-	w.report.DeprecatedAt = append(w.report.DeprecatedAt, at)
+	w.report.DeprecatedAt = append(w.report.DeprecatedAt, w.place.String())
 	text := fmt.Sprintf("Using deprecated option '%s' from file %s", name, path.Base(fd.ParentFile().Path()))
 	key := "envoy.deprecated_features:" + name
 	allowed, set := w.runtime(key)
@@ -101,10 +97,10 @@ func (w *walk) deprecated(name string, fd protoreflect.FieldDescriptor, refused 
 		refused = true
 	}
 	if refused && (!set || !allowed) {
-		w.fault(CodeDeprecatedRefusing, at, text, fmt.Sprintf("write its successor, or set the runtime key %s to true for a while", key))
+		w.fault(CodeDeprecatedRefusing, text, fmt.Sprintf("write its successor, or set the runtime key %s to true for a while", key))
 		return
 	}
 	if w.first(name) {
-		w.doubt(CodeDeprecated, at, text, "write its successor")
+		w.doubt(CodeDeprecated, text, "write its successor")
 	}
 }
