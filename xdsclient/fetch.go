@@ -106,8 +106,8 @@ func (w *fetchWatcher[T]) OnError(name string, err error) {
 
 func (w *fetchWatcher[T]) OnAmbientError(string, error) {}
 
-// settled ends the wait for a list collection.
-func (w *fetchWatcher[T]) settled() {
+// OnSettled ends the wait for a list collection.
+func (w *fetchWatcher[T]) OnSettled() {
 	w.f.mu.Lock()
 	defer w.f.mu.Unlock()
 	w.f.settle(w.name)

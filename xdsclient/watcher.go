@@ -73,12 +73,20 @@ type ResponseWatcher interface {
 	OnResponse(r Response)
 }
 
+// SettledWatcher is a [Watcher] that wants to know when there is something known of
+// every member of the list collection that it watches: a value or an error. OnSettled
+// is called once, after the members' own calls.
+type SettledWatcher interface {
+	OnSettled()
+}
+
 // Funcs is a [Watcher] made of functions; those that are nil are not called.
 type Funcs[T any] struct {
 	Change       func(u Update[T])
 	Error        func(name string, err error)
 	AmbientError func(name string, err error)
 	Response     func(r Response)
+	Settled      func()
 }
 
 // OnChange calls f.Change.
@@ -99,6 +107,13 @@ func (f Funcs[T]) OnError(name string, err error) {
 func (f Funcs[T]) OnAmbientError(name string, err error) {
 	if f.AmbientError != nil {
 		f.AmbientError(name, err)
+	}
+}
+
+// OnSettled calls f.Settled.
+func (f Funcs[T]) OnSettled() {
+	if f.Settled != nil {
+		f.Settled()
 	}
 }
 
@@ -175,10 +190,9 @@ func (t typed[T]) change(u *update) {
 func (t typed[T]) error(name string, err error)   { t.w.OnError(name, err) }
 func (t typed[T]) ambient(name string, err error) { t.w.OnAmbientError(name, err) }
 
-// settled tells a Fetch that something is known of all of a list collection.
 func (t typed[T]) settled() {
-	if w, ok := t.w.(interface{ settled() }); ok {
-		w.settled()
+	if w, ok := t.w.(SettledWatcher); ok {
+		w.OnSettled()
 	}
 }
 

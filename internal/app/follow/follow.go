@@ -83,7 +83,7 @@ func (o *Options) source(ctx context.Context) (*xdsclient.Source, error) {
 	}
 	return xdsclient.NewSource(ctx, xdsclient.Config{ //nolint:wrapcheck // it says what is wrong
 		Node: o.Node, Delta: o.Delta, PerType: o.PerType, ResourceTimeout: o.Wait,
-		Servers: []xdsclient.Server{{Name: o.Server, Transport: t}},
+		Servers: []xdsclient.Server{{Name: o.Server, Transport: t}}, AnyAuthority: true, // people have chosen the server
 	})
 }
 

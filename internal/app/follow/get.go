@@ -23,9 +23,8 @@ func Get(ctx context.Context, o Options, t xds.Type, names []string) ([]Resource
 	for _, n := range names {
 		g.waiting[n] = true
 	}
-	w := xdsclient.Funcs[kept]{Change: g.change, Error: g.fail, AmbientError: g.ambient, Response: g.response}
 	for _, n := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		defer xdsclient.Watch(s, o.kind(t), n, w)()
+		defer xdsclient.Watch(s, o.kind(t), n, g.watcher(n))()
 	}
 	select {
 	case <-g.done:
@@ -53,10 +52,28 @@ func (g *getting) settle(name string) {
 	}
 }
 
+// watcher is that of one name, which settles it: with the first answer for everything
+// and for a glob, with all its members for a list collection.
+func (g *getting) watcher(name string) xdsclient.Funcs[kept] {
+	w := xdsclient.Funcs[kept]{Change: g.change, Error: g.fail, AmbientError: g.ambient}
+	l, err := xds.ParseLocator(name)
+	switch {
+	case name == xdsclient.Wildcard, err == nil && l.URN.IsGlob():
+		w.Response = func(xdsclient.Response) { g.settle(name) }
+	case err == nil && l.IsList():
+		w.Settled = func() { g.settle(name) }
+	default:
+		w.Change = func(u xdsclient.Update[kept]) {
+			g.change(u)
+			g.settle(name)
+		}
+	}
+	return w
+}
+
 func (g *getting) change(u xdsclient.Update[kept]) {
 	g.found[u.Name] = *NewResource(u.Name, u.Version, g.t.URL, u.Value.body)
 	delete(g.wrong, u.Name)
-	g.settle(u.Name)
 }
 
 func (g *getting) fail(name string, err error) {
@@ -67,15 +84,6 @@ func (g *getting) fail(name string, err error) {
 func (g *getting) ambient(name string, err error) {
 	if err != nil {
 		g.wrong[name] = err
-	}
-}
-
-// response settles collections: everything that is in them has come.
-func (g *getting) response(xdsclient.Response) {
-	for name := range g.waiting {
-		if strings.HasSuffix(name, xdsclient.Wildcard) {
-			g.settle(name)
-		}
 	}
 }
 
