@@ -242,6 +242,9 @@ func (r *Resource) wrap(message []byte) {
 	r.wrapped, r.wrapping = protowire.AppendBytes(b, message), len(message)
 }
 
+// HasOwnName reports whether the resource's message tells its name.
+func (r *Resource) HasOwnName() bool { return !r.Indirect() && r.name == ownName(r.Body()) }
+
 // ownName is the name in a message, which is the first field of all resources that
 // have one; empty if it is not there.
 func ownName(body []byte) string {

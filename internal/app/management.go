@@ -38,6 +38,7 @@ type Management struct {
 	server   *xdsserver.Server
 	source   *file.Source
 	sink     *sink
+	exporter *exporter     // nil if nothing is exported
 	certs    *certificates // nil without TLS
 	events   *admin.Events
 	loads    *loadreport.Server
@@ -108,7 +109,12 @@ func (m *Management) build() error {
 	}
 	m.health = health.NewServer()
 	m.health.SetServingStatus("", healthv1.HealthCheckResponse_NOT_SERVING)
-	m.sink = &sink{server: m.server, events: m.events, log: s.Log, loaded: m.nowReady}
+	if s.ExportDir != "" {
+		if m.exporter, err = newExporter(s.ExportDir, m.server, s.Log, m.events); err != nil {
+			return err
+		}
+	}
+	m.sink = &sink{server: m.server, events: m.events, log: s.Log, loaded: m.nowReady, exporter: m.exporter}
 	m.buildGRPC()
 	m.buildREST()
 	m.buildAdmin()
@@ -271,6 +277,9 @@ func (m *Management) Run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.source.Run(ctx, m.sink) })
+	if m.exporter != nil {
+		g.Go(func() error { return m.exporter.run(ctx) })
+	}
 	g.Go(func() error {
 		if err := m.grpc.Serve(m.port.GRPC()); err != nil && !errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("serving xDS: %w", err)

@@ -25,6 +25,10 @@ type Settings struct {
 	// refuses resources that refer to something that is not there.
 	Lenient, Strict bool
 
+	// ExportDir, if set, gets a folder for each group with what the group is served, in
+	// files for clients that read files (package source/export). It is apart from Dir.
+	ExportDir string
+
 	// XDSAddress and AdminAddress are where to listen; port 0 takes a free one.
 	// An empty AdminAddress means no admin pages.
 	XDSAddress, AdminAddress string
@@ -82,6 +86,11 @@ func (s *Settings) check() error {
 		return fmt.Errorf("%w: --drain-time is negative", ErrSettings)
 	case s.RESTHold < 0 || s.RESTHold > xdsserver.MaxRESTHold:
 		return fmt.Errorf("%w: --rest-hold must be between 0 and %s", ErrSettings, xdsserver.MaxRESTHold)
+	}
+	if s.ExportDir != "" {
+		if err := apart(s.Dir, s.ExportDir); err != nil {
+			return fmt.Errorf("%w: %w", ErrSettings, err)
+		}
 	}
 	if s.TLSCert == "" && !s.Insecure {
 		if err := loopback(s.XDSAddress); err != nil {

@@ -18,6 +18,8 @@ type sink struct {
 	events *admin.Events
 	log    *slog.Logger
 	loaded func() // called once, after the first complete batch
+	// exporter is told of each batch that was accepted; nil if nothing is exported.
+	exporter *exporter
 
 	applied, refused atomic.Uint64
 	ready            atomic.Bool
@@ -31,6 +33,7 @@ func (s *sink) Apply(b snapshot.Batch) error {
 		return err
 	}
 	s.applied.Add(1)
+	s.exporter.note()
 	if s.server.Loaded() && s.ready.CompareAndSwap(false, true) {
 		s.log.Info("loaded", "resources", s.counts())
 		s.events.Add("loaded", s.counts())

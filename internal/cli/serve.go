@@ -52,6 +52,7 @@ func (f *serveFlags) flags(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.SortFlags = false
 	fl.StringVar(&f.Dir, "dir", "", "`directory` with the resource files (required)")
+	fl.StringVar(&f.ExportDir, "export-dir", "", "keep files for clients that read files (path_config_source) below this `directory`, in a folder for each group")
 	fl.BoolVar(&f.Lenient, "lenient", false, "serve resources that break a rule of their message, with a warning")
 	fl.BoolVar(&f.Strict, "strict", false, "refuse resources that refer to something that is not there")
 	fl.StringVar(&f.XDSAddress, "xds-address", app.DefaultXDSAddress, "`host:port` for xDS clients; port 0 takes a free one")
