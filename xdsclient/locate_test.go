@@ -304,8 +304,10 @@ func TestListCollection(t *testing.T) {
 		entry.expect(t, listA+"l#entry=in: missing")
 
 		late := newRecord()
-		stop := xdsclient.Watch(sc.s, cdsType(), listA+"l", plainly(late))
-		late.expect(t, clusterB+"y=4", listA+"l#own=2", listA+"l#entry=new=6")
+		whole := plainly(late)
+		whole.Settled = func() { late.add("settled") }
+		stop := xdsclient.Watch(sc.s, cdsType(), listA+"l", whole)
+		late.expect(t, clusterB+"y=4", listA+"l#own=2", listA+"l#entry=new=6", "settled")
 		stop()
 
 		// The collection is redirected, and its members stay until another has come.

@@ -33,6 +33,7 @@ type Source struct {
 	authorities map[string]*authority
 	types       map[string]*typeState
 	calls       []call
+	settled     []call   // to come after those that are being made
 	stored      *storage // nil without a store
 }
 

@@ -71,7 +71,8 @@ func (s *Source) lead() {
 	for i := range s.calls {
 		if s.calls[i].led() {
 			all := s.calls
-			s.calls = s.leadAll(all[i:], append([]call(nil), all[:i]...))
+			s.calls = append(s.leadAll(all[i:], append([]call(nil), all[:i]...)), s.settled...)
+			s.settled = nil
 			return
 		}
 	}
@@ -331,7 +332,7 @@ func (s *Source) settleList(x *watch) {
 		}
 	}
 	root.way.settled = true
-	s.calls = append(s.calls, call{x: root, kind: callSettled, final: true})
+	s.settled = append(s.settled, call{x: root, kind: callSettled, final: true})
 }
 
 // upward hands a call to the watch that its own is for.
