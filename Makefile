@@ -44,8 +44,9 @@ lint: $(GOLANGCI) ## Report what the linters find
 	$(GOLANGCI) run --allow-parallel-runners $(PKG)
 
 .PHONY: lint-bench
-lint-bench: $(GOLANGCI) ## Report what the linters find in the comparison with other proxies, a module of its own
+lint-bench: $(GOLANGCI) ## Report what the linters find in the comparisons with other proxies and clients, modules of their own
 	cd bench/proxy && $(GOLANGCI) run --allow-parallel-runners ./...
+	cd bench/client && $(GOLANGCI) run --allow-parallel-runners ./...
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format the code

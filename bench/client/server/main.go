@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"os"
 	"time"
@@ -36,7 +35,8 @@ func main() {
 	clusters := flag.Int("clusters", 2000, "`number` of clusters, each with an assignment")
 	flag.Parse()
 	if err := run(*clusters, os.Stdin, os.Stdout); err != nil {
-		log.Fatal("server: ", err)
+		fmt.Fprintln(os.Stderr, "server:", err)
+		os.Exit(1)
 	}
 }
 
