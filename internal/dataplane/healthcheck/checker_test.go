@@ -85,6 +85,11 @@ func TestAnswers(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 	}
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	early := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("x-envoy-degraded", "")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del("x-envoy-degraded")
+	}
 	cut := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	for _, tt := range []struct {
 		name, fields string
@@ -105,6 +110,7 @@ func TestAnswers(t *testing.T) {
 		{"beyond what is looked at", `, "receive": [{"text": "6162"}, {"text": "63"}]`, body("ab" + strings.Repeat("-", 1022) + "c"), "/failed_active_hc", map[string]int64{"attempt": 2, "success": 1, "failure": 1}},
 		{"all is looked at", `, "response_buffer_size": 0, "receive": [{"text": "6162"}, {"text": "63"}]`, body("ab" + strings.Repeat("-", 100_000) + "c"), "healthy", map[string]int64{"attempt": 2, "success": 2, "healthy": 1}},
 		{"degraded", ``, head(200, "x-envoy-degraded", ""), "/degraded_active_hc", map[string]int64{"attempt": 2, "success": 2, "healthy": 1, "degraded": 1}},
+		{"what a 1xx says is not of the answer", ``, early, "healthy", map[string]int64{"attempt": 2, "success": 2, "healthy": 1}},
 		{"fails by itself", ``, head(503, "x-envoy-immediate-health-check-fail", "1"), "/failed_active_hc/excluded_via_immediate_hc_fail", map[string]int64{"attempt": 2, "success": 1, "failure": 1}},
 		{"said with a success", ``, head(200, "x-envoy-immediate-health-check-fail", "1"), "healthy", map[string]int64{"attempt": 2, "success": 2, "healthy": 1}},
 		{"the service", `, "service_name_matcher": {"prefix": "loc"}`, head(200, "x-envoy-upstream-healthchecked-cluster", "location"), "healthy", map[string]int64{"attempt": 2, "success": 2, "healthy": 1, "verify_cluster": 2}},
