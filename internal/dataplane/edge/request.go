@@ -23,6 +23,9 @@ type Request struct {
 	// UpgradeType is the protocol it asks for, in lower case; "connect" for
 	// CONNECT.
 	UpgradeType string
+	// ConnectPort is what was stripped off the authority of a CONNECT, with its
+	// colon: the port it goes to is wanted after routing, and "" otherwise.
+	ConnectPort string
 	// Expect100: the client waits for a 100 Continue.
 	Expect100 bool
 	// Internal: the request comes from inside (HC-32).
@@ -136,6 +139,9 @@ func (r *Rules) stripPort(h *header.Map, q *Request) {
 		port = port*10 + uint64(c-'0')
 	}
 	if ok && (r.stripAny || port == uint64(q.Info.Connection.Local.IP.Port())) {
+		if h.Method() == "CONNECT" {
+			q.ConnectPort = a[i:]
+		}
 		h.SetID(header.Authority, a[:i])
 	}
 }

@@ -193,7 +193,7 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 	s.info.RequestHeadersBytes = uint64(s.req.Size())
 	q := &s.edge
 	*q = edge.Request{Info: &s.info, Protocol: s.info.Protocol, TLS: s.c.info.TLS != nil, Random: s.random}
-	q.Upgrade = upgrade
+	q.Upgrade = upgrade || s.method == methodConnect
 	if s.overloaded() {
 		return
 	}
@@ -208,6 +208,9 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 		s.answerExpect()
 	}
 	s.resolve()
+	if q.ConnectPort != "" {
+		s.req.SetIDBytes(header.Authority, append([]byte(s.req.Authority()), q.ConnectPort...))
+	}
 	if d := s.maxDuration(); d > 0 {
 		s.maxT.Set(d)
 	}

@@ -38,6 +38,7 @@ type TCP struct {
 	opened    bool
 	local     bool
 	endedLast bool // the host has ended its side, after this one
+	done      bool // nothing is under way
 	since     time.Duration
 	openAt    time.Duration
 	rx, tx    uint64
@@ -147,6 +148,16 @@ func (t *TCP) Close(now bool) {
 	t.conn.Close(0)
 }
 
+// Done says that nothing is under way any more on an open connection, which is
+// about to be closed.
+func (t *TCP) Done() {
+	if t.opened && !t.done {
+		t.done = true
+		t.c.w.Stats.GaugeAdd(t.c.Cfg.Stats.UpstreamRqActive, -1)
+		t.host.AddRqActive(-1)
+	}
+}
+
 // OnOpen implements loop.Handler.
 func (t *TCP) OnOpen() {
 	s, st := t.c.w.Stats, t.c.Cfg.Stats
@@ -223,18 +234,31 @@ func (t *TCP) OnClose(why loop.Reason, err error) {
 		s.Inc(st.UpstreamCxDestroyRemote)
 	}
 	if t.opened {
-		s.Inc(st.UpstreamCxDestroyWithActiveRq)
-		if local {
-			s.Inc(st.UpstreamCxDestroyLocalWithActiveRq)
-		} else {
-			s.Inc(st.UpstreamCxDestroyRemoteWithActiveRq)
+		if !t.done {
+			t.broken(local)
+			t.Done()
 		}
-		s.GaugeAdd(st.UpstreamRqActive, -1)
-		t.host.AddRqActive(-1)
 		s.Record(st.UpstreamCxLengthMs, worker.Millis(t.c.w.Loop.Now()-t.openAt))
 		t.h.OnClose(why)
 		return
 	}
+	t.notOpened(why, err, unbound)
+}
+
+// broken counts what the connection's end broke.
+func (t *TCP) broken(local bool) {
+	s, st := t.c.w.Stats, t.c.Cfg.Stats
+	s.Inc(st.UpstreamCxDestroyWithActiveRq)
+	if local {
+		s.Inc(st.UpstreamCxDestroyLocalWithActiveRq)
+	} else {
+		s.Inc(st.UpstreamCxDestroyRemoteWithActiveRq)
+	}
+}
+
+// notOpened counts a connection that could not be made, and says so.
+func (t *TCP) notOpened(why loop.Reason, err error, unbound bool) {
+	s, st := t.c.w.Stats, t.c.Cfg.Stats
 	t.brk.ReleasePending()
 	s.GaugeAdd(st.UpstreamRqPendingActive, -1)
 	s.Inc(st.UpstreamCxConnectFail)

@@ -47,6 +47,7 @@ type Entry struct {
 	retry    *RetryPolicy
 	high     bool
 	upgrades map[string]bool
+	connect  *Connect
 
 	redirect *redirect
 	direct   *direct
@@ -121,13 +122,13 @@ func (b *builder) forward(path string, a *routev3.RouteAction, e *Entry) {
 }
 
 func (b *builder) upgrade(path string, u *routev3.RouteAction_UpgradeConfig, e *Entry) {
-	b.only(path, u, "upgrade_type", "enabled")
+	b.only(path, u, "upgrade_type", "enabled", "connect_config")
 	kind := strings.ToLower(u.GetUpgradeType())
 	switch _, twice := e.upgrades[kind]; {
 	case kind == "":
 		b.fail(path+".upgrade_type", errors.New("it is empty: write for example websocket"))
-	case kind == "connect" || kind == "connect-udp":
-		b.fail(path+".upgrade_type", errors.New("tunnels by CONNECT are not built: remove it"))
+	case kind == "connect-udp":
+		b.fail(path+".upgrade_type", errors.New("tunnels of datagrams are not built: remove it"))
 	case twice:
 		b.fail(path+".upgrade_type", fmt.Errorf("Duplicate upgrade %s", u.GetUpgradeType())) //nolint:staticcheck // Envoy's text
 	default:
@@ -135,6 +136,7 @@ func (b *builder) upgrade(path string, u *routev3.RouteAction_UpgradeConfig, e *
 			e.upgrades = map[string]bool{}
 		}
 		e.upgrades[kind] = u.GetEnabled() == nil || u.GetEnabled().GetValue()
+		b.connect(path, u, kind, e)
 	}
 }
 

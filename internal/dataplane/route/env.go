@@ -97,6 +97,8 @@ type Context struct {
 	// and x-envoy-expected-rq-timeout-ms out (the router's option).
 	SuppressEnvoyHeaders bool
 
+	pathless bool // the request has no path
+
 	hostSet bool // SetHost was called
 }
 

@@ -37,7 +37,7 @@ func (t *Table) Explain(c *Context) Explanation {
 		return Explanation{}
 	}
 	x := Explanation{VirtualHost: vh.name}
-	path, ok := c.Request.LookupID(pathID)
+	path, ok := c.path()
 	if !ok {
 		return x
 	}
@@ -47,10 +47,10 @@ func (t *Table) Explain(c *Context) Explanation {
 	path = t.plainPath(path)
 	for i, e := range vh.routes {
 		tried := Tried{Index: i, Name: e.name, Path: e.path.String()}
-		if e.path.match(path) {
+		if e.path.match(path) && e.path.takes(c) {
 			tried.Why = e.when.failing(c)
 		} else {
-			tried.Why = "the path is " + strconv.Quote(path)
+			tried.Why = e.path.notTaken(c, path)
 		}
 		x.Tried = append(x.Tried, tried)
 		if tried.Why == "" {
@@ -59,6 +59,17 @@ func (t *Table) Explain(c *Context) Explanation {
 		}
 	}
 	return x
+}
+
+// notTaken says why a route's path is not the request's.
+func (p *pathMatcher) notTaken(c *Context, path string) string {
+	switch {
+	case p.kind == pathConnect:
+		return "the method is not CONNECT"
+	case c.pathless:
+		return "the request has no path"
+	}
+	return "the path is " + strconv.Quote(path)
 }
 
 // String is the condition as in the configuration.
@@ -75,6 +86,8 @@ func (p *pathMatcher) String() string {
 		return "safe_regex " + p.regex.Text()
 	case pathTemplate:
 		return "uri_template " + p.template.text
+	case pathConnect:
+		return "connect_matcher"
 	}
 	if p.fold {
 		s += " (of any case)"

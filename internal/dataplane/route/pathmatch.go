@@ -17,6 +17,7 @@ const (
 	pathSeparated
 	pathRegex
 	pathTemplate
+	pathConnect // every CONNECT, which need not have one
 )
 
 // pathMatcher is a route's condition on the path (RT-04).
@@ -46,7 +47,7 @@ func (b *builder) pathMatcher(path string, m *routev3.RouteMatch) pathMatcher {
 		p.kind, p.fold = pathTemplate, false
 		p.template = b.pathTemplate(path+".path_match_policy", s.PathMatchPolicy)
 	case *routev3.RouteMatch_ConnectMatcher_:
-		b.fail(path+".connect_matcher", errors.New("tunnels by CONNECT are not built: remove the route"))
+		p.kind, p.fold = pathConnect, false
 	default:
 		b.fail(path, errors.New("no path is given: write prefix, path, safe_regex or path_separated_prefix"))
 	}
@@ -68,7 +69,16 @@ func (p *pathMatcher) match(path string) bool {
 	case pathRegex:
 		return p.regex.Match(path)
 	}
-	return p.template.match(path)
+	return p.kind == pathConnect || p.template.match(path)
+}
+
+// takes tells whether the condition may be that of a request: one without a path
+// has to be asked for.
+func (p *pathMatcher) takes(c *Context) bool {
+	if p.kind == pathConnect {
+		return c.Request.Method() == methodConnect
+	}
+	return !c.pathless
 }
 
 // separated tells whether the prefix ends where a segment does.

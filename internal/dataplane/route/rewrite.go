@@ -98,7 +98,10 @@ func (b *builder) pathRewrite(path string, a *routev3.RouteAction, m *pathMatche
 // apply rewrites the request's path and keeps the old one in
 // x-envoy-original-path. The query stays.
 func (r *pathRewrite) apply(c *Context, m *pathMatcher) {
-	old := c.Request.Path()
+	old, ok := c.Request.LookupID(pathID)
+	if !ok {
+		return // a CONNECT has none
+	}
 	plain := withoutQuery(old)
 	fresh := ""
 	switch {

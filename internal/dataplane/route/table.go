@@ -105,7 +105,7 @@ func (t *Table) Match(c *Context) *Entry {
 	if vh == nil {
 		return nil
 	}
-	path, ok := c.Request.LookupID(pathID)
+	path, ok := c.path()
 	if !ok {
 		return nil
 	}
@@ -116,6 +116,17 @@ func (t *Table) Match(c *Context) *Entry {
 		return vh.toTLS
 	}
 	return vh.match(c, t.plainPath(path))
+}
+
+// methodConnect is the method of requests that may have no path.
+const methodConnect = "CONNECT"
+
+// path is the request's path, and whether it can have a route: a CONNECT can have
+// one without (HC-45).
+func (c *Context) path() (path string, ok bool) {
+	path, ok = c.Request.LookupID(pathID)
+	c.pathless = !ok
+	return path, ok || c.Request.Method() == methodConnect
 }
 
 // VirtualHost tells which virtual host a request belongs to, for those who

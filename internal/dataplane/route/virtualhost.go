@@ -116,7 +116,7 @@ func (vh *virtualHost) match(c *Context, path string) *Entry {
 			return nil
 		}
 		e := vh.routes[i]
-		if e.path.found(path) && (!e.when.any || e.when.hold(c)) {
+		if e.path.found(path) && e.path.takes(c) && (!e.when.any || e.when.hold(c)) {
 			return e
 		}
 	}
@@ -125,7 +125,7 @@ func (vh *virtualHost) match(c *Context, path string) *Entry {
 // matchSlow tries every route in order.
 func (vh *virtualHost) matchSlow(c *Context, path string) *Entry {
 	for _, e := range vh.routes {
-		if e.path.match(path) && (!e.when.any || e.when.hold(c)) {
+		if e.path.match(path) && e.path.takes(c) && (!e.when.any || e.when.hold(c)) {
 			return e
 		}
 	}

@@ -376,7 +376,7 @@ func (f *Filter) requestComplete() {
 // Forget lets go of what the stream had, which would otherwise stay until the
 // next one uses the filter.
 func (f *Filter) Forget() {
-	f.c, f.entry, f.target, f.up.host = nil, nil, route.Target{}, nil
+	f.c, f.entry, f.target, f.up.host, f.up.raw = nil, nil, route.Target{}, nil, nil
 }
 
 // OnStreamComplete implements filter.Completer: the stream's end is about to be

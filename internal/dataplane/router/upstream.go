@@ -16,6 +16,7 @@ type upstream struct {
 	waiter   pool.Waiter
 	host     *cluster.Host
 	stream   pool.Stream
+	raw      *raw // of a tunnel that ends here; nil for most
 	resp     header.Map
 	trailers header.Map
 	pending  bool // waiting for a connection
@@ -37,12 +38,17 @@ type upstream struct {
 func (f *Filter) send(h *cluster.Host) {
 	u := &f.up
 	u.host, u.stream, u.sent, u.gotHead, u.pending = h, nil, false, false, true
-	u.awaits = f.tunnel.waits()
+	ends := f.ends()
+	u.awaits, u.raw = ends == nil && f.tunnel.waits(), nil
 	u.began, u.wireSent, u.wireReceived = f.w.Loop.Now(), 0, 0
 	u.resp.Reset()
 	u.trailers.Reset()
 	f.notice(h)
 	u.openLog()
+	if ends != nil {
+		u.dial(h, ends)
+		return
+	}
 	f.c.NewStream(h, f.protocol(), f.prio, f.transport(), u)
 }
 
@@ -225,6 +231,9 @@ func (u *upstream) cancel() {
 	if u.pending {
 		u.pending = false
 		u.waiter.Cancel()
+		if u.raw != nil {
+			u.raw.Reset()
+		}
 	}
 	if s := u.stream; s != nil {
 		u.over()
