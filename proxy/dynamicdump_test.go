@@ -6,8 +6,10 @@ import (
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/xebec-proxy/xebec/internal/testcert"
 	"github.com/xebec-proxy/xebec/proxy"
@@ -89,5 +91,25 @@ func TestDumpShowsWhatIsDiscovered(t *testing.T) {
 	}
 	if got := r.get(t, "/listeners"); !strings.Contains(got, "l::"+at+"\n") {
 		t.Errorf("/listeners:\n%s", got)
+	}
+}
+
+// Partly proves AD-08: what was refused for a message that this program does not
+// know is shown without it.
+func TestDumpShowsUnknownTypes(t *testing.T) {
+	r := start(t, byHeader, newSource().by)
+	x := staticCluster("x", "127.0.0.1:1")
+	x.TransportSocket = &corev3.TransportSocket{Name: "acme", ConfigType: &corev3.TransportSocket_TypedConfig{
+		TypedConfig: &anypb.Any{TypeUrl: "type.googleapis.com/acme.Socket", Value: []byte("\x0a\x06s3cret")},
+	}}
+	if err := r.Resources().SetCluster(x, "v1"); err == nil {
+		t.Fatal("a transport socket that nobody knows is taken")
+	}
+	for _, path := range []string{"/config_dump", "/config_dump?resource=dynamic_warming_clusters", "/config_dump?mask=dynamic_warming_clusters"} {
+		got := strings.Join(strings.Fields(r.get(t, path)), " ")
+		if !strings.Contains(got, `"failed_configuration": { "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster"`) ||
+			!strings.Contains(got, `"typed_config": { "@type": "type.googleapis.com/acme.Socket", "value": "" }`) || strings.Contains(got, "s3cret") {
+			t.Errorf("%s:\n%s", path, got)
+		}
 	}
 }
