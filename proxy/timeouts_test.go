@@ -285,7 +285,7 @@ func TestMaxDurationOfIdleConnections(t *testing.T) {
 	if w.want("200 ok").close {
 		t.Skip("the machine was too slow to ask in time")
 	}
-	v.counts(t, "http.in.downstream_cx_max_duration_reached 1")
+	v.counts(t, "http.in.downstream_cx_max_duration_reached 1", "http.in.downstream_cx_http1_soft_drain 1")
 	pause := v.dial(t)
 	pause.get("/wait")
 	pause.want("504 upstream request timeout")

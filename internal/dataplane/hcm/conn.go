@@ -8,6 +8,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/listener"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
 	"github.com/xebec-proxy/xebec/internal/dataplane/overload"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
 )
 
@@ -27,7 +28,8 @@ type Conn struct {
 	requests uint64
 	start    time.Duration
 	rx, tx   uint64
-	active   int32 // streams
+	active   int32        // streams
+	read     stats.Latest // what was received last
 	isH1     bool
 	spoken   filter.Protocol
 	draining bool
@@ -87,9 +89,11 @@ const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // OnData takes received bytes.
 func (c *Conn) OnData(data []byte) {
-	switch {
-	case c.closed:
+	if c.closed {
 		return
+	}
+	c.read.Set(c.sv.W.Stats, c.cfg.Stats.CxRxBuffered, len(data))
+	switch {
 	case c.h2 != nil:
 		c.h2.feed(data)
 	case c.isH1:
@@ -182,6 +186,7 @@ func (c *Conn) OnClose(why loop.Reason, err error) {
 	c.closed = true
 	s, st := c.sv.W.Stats, c.cfg.Stats
 	c.account()
+	c.read.Set(s, st.CxRxBuffered, 0)
 	if loop.IsDelayedClose(err) {
 		s.Inc(st.CxDelayedClose)
 	}
@@ -204,6 +209,9 @@ func (c *Conn) OnClose(why loop.Reason, err error) {
 	switch {
 	case c.isH1:
 		s.GaugeAdd(st.CxHTTP1Active, -1)
+		if c.old {
+			s.GaugeAdd(st.CxHTTP1SoftDrain, -1)
+		}
 		if c.h1 != nil {
 			c.h1.gone()
 		}
@@ -298,6 +306,8 @@ func (c *Conn) onAge() {
 		c.sv.W.Stats.Inc(c.cfg.Stats.CxMaxDuration)
 		if c.old = c.isH1 && c.cfg.SafeMaxConnection; !c.old {
 			c.Drain()
+		} else {
+			c.sv.W.Stats.GaugeAdd(c.cfg.Stats.CxHTTP1SoftDrain, 1)
 		}
 		return
 	}

@@ -13,6 +13,7 @@ type Stats struct {
 	CxDestroyRemoteActive stats.Counter   `stat:"downstream_cx_destroy_remote_active_rq"`
 	CxDrainClose          stats.Counter   `stat:"downstream_cx_drain_close"`
 	CxHTTP1Active         stats.Gauge     `stat:"downstream_cx_http1_active"`
+	CxHTTP1SoftDrain      stats.Gauge     `stat:"downstream_cx_http1_soft_drain"`
 	CxHTTP1Total          stats.Counter   `stat:"downstream_cx_http1_total"`
 	CxHTTP2Active         stats.Gauge     `stat:"downstream_cx_http2_active"`
 	CxHTTP2Total          stats.Counter   `stat:"downstream_cx_http2_total"`

@@ -9,6 +9,7 @@ import (
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
 )
 
@@ -27,7 +28,8 @@ type client struct {
 	unusable  bool // no new stream
 	local     bool // this side closes it
 	ended     bool // the host has ended its side
-	active    int
+	active    int32
+	read      stats.Latest // what was received last
 	requests  uint64
 	since     time.Duration // when connecting began
 	openedAt  time.Duration
@@ -196,6 +198,11 @@ func (cl *client) closeIfDone() {
 	}
 }
 
+// received notes the size of a read.
+func (cl *client) received(n int) {
+	cl.read.Set(cl.pool.c.w.Stats, cl.pool.c.Cfg.Stats.UpstreamCxRxBytesBuffered, n)
+}
+
 // account counts the bytes since the last time.
 func (cl *client) account() {
 	st, s := cl.pool.c.Cfg.Stats, cl.pool.c.w.Stats
@@ -237,6 +244,7 @@ func (cl *client) closed(why loop.Reason, err error) {
 	p := cl.pool
 	s, st := p.c.w.Stats, p.c.Cfg.Stats
 	cl.account()
+	cl.read.Set(s, st.UpstreamCxRxBytesBuffered, 0)
 	cl.stopUsing()
 	cl.idle.Unlink()
 	cl.age.Unlink()

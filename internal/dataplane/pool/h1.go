@@ -142,6 +142,9 @@ func (h *h1Client) OnOpen() {}
 // OnData implements loop.Handler.
 func (h *h1Client) OnData(data []byte) {
 	h.rx += uint64(len(data))
+	if len(data) > 0 { // and not what has waited
+		h.cl.received(len(data))
+	}
 	if len(h.rest) > 0 {
 		h.rest = append(h.rest, data...)
 		data = h.rest

@@ -373,6 +373,7 @@ func (h *h2Socket) OnOpen() {}
 // OnData implements loop.Handler.
 func (h *h2Socket) OnData(data []byte) {
 	cl := h.cl
+	cl.received(len(data))
 	if h.sent {
 		cl.ping.Set(cl.pool.c.opt.KeepaliveTimeout) // who sends is alive: the answer may be behind it
 	}

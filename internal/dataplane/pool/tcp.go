@@ -7,6 +7,7 @@ import (
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
 )
 
@@ -37,8 +38,9 @@ type TCP struct {
 	transport loop.Transport
 	opened    bool
 	local     bool
-	endedLast bool // the host has ended its side, after this one
-	done      bool // nothing is under way
+	endedLast bool         // the host has ended its side, after this one
+	done      bool         // nothing is under way
+	read      stats.Latest // what was received last
 	since     time.Duration
 	openAt    time.Duration
 	rx, tx    uint64
@@ -181,6 +183,7 @@ func (t *TCP) OnOpen() {
 
 // OnData implements loop.Handler.
 func (t *TCP) OnData(data []byte) {
+	t.read.Set(t.c.w.Stats, t.c.Cfg.Stats.UpstreamCxRxBytesBuffered, len(data))
 	t.h.OnData(data)
 	t.account()
 }
@@ -222,6 +225,7 @@ func (t *TCP) OnClose(why loop.Reason, err error) {
 	s, st := t.c.w.Stats, t.c.Cfg.Stats
 	t.unlist()
 	t.account()
+	t.read.Set(s, st.UpstreamCxRxBytesBuffered, 0)
 	t.brk.ReleaseCx()
 	t.host.ReleaseCx()
 	s.GaugeAdd(st.UpstreamCxActive, -1)

@@ -56,6 +56,7 @@ type session struct {
 	upEnd    bool          // the host sends no more
 	downGone bool
 	flushing bool
+	read     stats.Latest // what was received last from the client
 
 	idle, age, retry loop.Timer
 	waiting          *waiting // for the cluster, or nil
@@ -283,6 +284,7 @@ func (s *session) BufferedGauge() stats.Gauge { return s.cfg.Stats.CxTxBuffered 
 func (s *session) OnData(data []byte) {
 	s.info.BytesReceived += uint64(len(data))
 	s.w.Stats.Add(s.cfg.Stats.CxRxTotal, uint64(len(data)))
+	s.read.Set(s.w.Stats, s.cfg.Stats.CxRxBuffered, len(data))
 	s.activity()
 	if !s.open {
 		s.early = append(s.early, data...)
@@ -319,6 +321,7 @@ func (s *session) OnDrained() {
 // OnClose implements listener.Session.
 func (s *session) OnClose(why loop.Reason, _ error) {
 	s.downGone = true
+	s.read.Set(s.w.Stats, s.cfg.Stats.CxRxBuffered, 0)
 	if why == loop.RemoteReset {
 		s.c.Info.DetectedClose = filter.ClosedByRemoteReset
 	}
