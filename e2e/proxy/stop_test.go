@@ -30,18 +30,21 @@ func TestGracefulStop(t *testing.T) {
 	}))
 	b := (&bootstrap{clusters: []cluster{{name: "one", ports: []int{work}}, {name: "two", ports: []int{work}, http2: true}}}).ports(t)
 	s := xebec().start(t, b.yaml(), "--drain-time-s", "10")
-	clients := []*soakClient{
-		newSoakClient(t, "h1", fmt.Sprintf("http://127.0.0.1:%d", b.h1), false),
-		newSoakClient(t, "h2", fmt.Sprintf("http://127.0.0.1:%d", b.h2), true),
-		newSoakClient(t, "tls", fmt.Sprintf("https://127.0.0.1:%d", b.tls), false),
-		newSoakClient(t, "tls", fmt.Sprintf("https://127.0.0.1:%d", b.tls), true),
+	// Each has connections of its own, with a request under way on each of them when
+	// the proxy is told: one at rest could be closed just as it is used again.
+	kinds := []func() *soakClient{
+		func() *soakClient { return newSoakClient(t, "h1", fmt.Sprintf("http://127.0.0.1:%d", b.h1), false) },
+		func() *soakClient { return newSoakClient(t, "h2", fmt.Sprintf("http://127.0.0.1:%d", b.h2), true) },
+		func() *soakClient { return newSoakClient(t, "tls", fmt.Sprintf("https://127.0.0.1:%d", b.tls), false) },
+		func() *soakClient { return newSoakClient(t, "tls", fmt.Sprintf("https://127.0.0.1:%d", b.tls), true) },
 	}
 	var served, afterwards, refused atomic.Int64
 	var told atomic.Bool
 	var all sync.WaitGroup
 	for i := range 16 {
+		c := kinds[i%len(kinds)]()
 		all.Go(func() {
-			c, path := clients[i%len(clients)], []string{"/one", "/two", "/one/slow", "/two/slow"}[i/4]
+			path := []string{"/one", "/two", "/one/slow", "/two/slow"}[i/4]
 			for {
 				err := fetch(t.Context(), c, path)
 				switch {
