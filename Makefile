@@ -44,9 +44,10 @@ lint: $(GOLANGCI) ## Report what the linters find
 	$(GOLANGCI) run --allow-parallel-runners $(PKG)
 
 .PHONY: lint-bench
-lint-bench: $(GOLANGCI) ## Report what the linters find in the comparisons with other proxies and clients, modules of their own
+lint-bench: $(GOLANGCI) ## Report what the linters find in the comparisons with other proxies, clients and servers, modules of their own
 	cd bench/proxy && $(GOLANGCI) run --allow-parallel-runners ./...
 	cd bench/client && $(GOLANGCI) run --allow-parallel-runners ./...
+	cd bench/controlplane && $(GOLANGCI) run --allow-parallel-runners ./...
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format the code

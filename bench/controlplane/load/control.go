@@ -56,6 +56,8 @@ func (c control) call(ctx context.Context, method, path string, into any) error 
 
 // awaitRestart waits for another process to answer than the one of before.
 func (c control) awaitRestart(ctx context.Context, before peer.Stats) (peer.Stats, error) {
+	again := time.NewTicker(restartPoll)
+	defer again.Stop()
 	for {
 		s, err := c.stats(ctx)
 		if err == nil && s.Started != before.Started {
@@ -64,7 +66,7 @@ func (c control) awaitRestart(ctx context.Context, before peer.Stats) (peer.Stat
 		select {
 		case <-ctx.Done():
 			return s, fmt.Errorf("waiting for the restarted server: %w", ctx.Err())
-		case <-time.After(restartPoll):
+		case <-again.C:
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -53,7 +52,8 @@ const collect = 400
 func main() {
 	debug.SetGCPercent(collect)
 	if err := run(); err != nil {
-		log.Fatal("load: ", err)
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
 	}
 }
 

@@ -45,9 +45,11 @@ func (m *meter) settle(ctx context.Context) error {
 	deadline := time.Now().Add(d.timeout)
 	received := d.fleet.Counts().Bytes
 	ran, err := processCPU(m.stats.PID)
+	step := time.NewTicker(settleStep)
+	defer step.Stop()
 	for err == nil && time.Now().Before(deadline) {
 		select {
-		case <-time.After(settleStep):
+		case <-step.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -39,7 +39,8 @@ func (g gcp) Prepare(k resources.Kind, i, gen int) (func() error, error) { retur
 
 func main() {
 	if err := run(); err != nil {
-		log.Fatal("peer-gcp: ", err)
+		fmt.Fprintln(os.Stderr, "peer-gcp:", err)
+		os.Exit(1)
 	}
 }
 

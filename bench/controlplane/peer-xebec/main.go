@@ -6,8 +6,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
 	"log/slog"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -44,7 +44,8 @@ func (x xebec) apply(all bool, set ...*xds.Resource) error {
 
 func main() {
 	if err := run(); err != nil {
-		log.Fatal("peer-xebec: ", err)
+		fmt.Fprintln(os.Stderr, "peer-xebec:", err)
+		os.Exit(1)
 	}
 }
 

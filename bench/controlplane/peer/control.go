@@ -181,6 +181,6 @@ func forgetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 // sockets are close-on-exec.
 func restart() {
 	args := append(slices.DeleteFunc(slices.Clone(os.Args), func(a string) bool { return a == "-hold" }), "-hold")
-	err := syscall.Exec("/proc/self/exe", args, os.Environ())
+	err := syscall.Exec("/proc/self/exe", args, os.Environ()) //nolint:forbidigo // it stays the process that it is
 	panic(fmt.Sprintf("restart: %v", err))
 }

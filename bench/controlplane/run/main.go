@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"os/signal"
 	"slices"
@@ -50,14 +49,19 @@ type measurement struct {
 }
 
 func main() {
+	if err := command(); err != nil {
+		fmt.Fprintln(os.Stderr, "run:", err)
+		os.Exit(1)
+	}
+}
+
+func command() error {
 	var o options
 	o.flags(flag.CommandLine)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := o.run(ctx, os.Stdout, os.Stderr); err != nil {
-		log.Fatal("run: ", err)
-	}
+	return o.run(ctx, os.Stdout, os.Stderr)
 }
 
 func (o *options) run(ctx context.Context, out, progress io.Writer) error {

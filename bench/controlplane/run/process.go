@@ -91,6 +91,8 @@ func (b bench) load(ctx context.Context, args []string) ([]byte, error) {
 func ready(ctx context.Context, control string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	again := time.NewTicker(pollInterval)
+	defer again.Stop()
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+control+"/stats", nil)
 		if err != nil {
@@ -102,7 +104,7 @@ func ready(ctx context.Context, control string) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the server does not answer on %s: %w", control, ctx.Err())
-		case <-time.After(pollInterval):
+		case <-again.C:
 		}
 	}
 }
