@@ -6,6 +6,9 @@ import (
 	"net/netip"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/xebec-proxy/xebec/filter"
+	"github.com/xebec-proxy/xebec/internal/dataplane/inspect"
 )
 
 // tcpConfig is a tcp_health_check.
@@ -96,15 +99,7 @@ func (c *tcpConfig) proxyHeader(conn net.Conn) []byte {
 	if c.version == corev3.ProxyProtocolConfig_V2 {
 		return []byte("\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00")
 	}
-	from, to := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
-	if !from.IsValid() || !to.IsValid() {
-		return []byte("PROXY UNKNOWN\r\n")
-	}
-	family := "TCP6"
-	if to.Addr().Is4() {
-		family = "TCP4"
-	}
-	return fmt.Appendf(nil, "PROXY %s %s %s %d %d\r\n", family, from.Addr(), to.Addr(), from.Port(), to.Port())
+	return inspect.AppendProxyHeader(nil, 1, filter.Address{IP: addrPort(conn.LocalAddr())}, filter.Address{IP: addrPort(conn.RemoteAddr())})
 }
 
 func addrPort(a net.Addr) netip.AddrPort {

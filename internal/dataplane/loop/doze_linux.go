@@ -60,16 +60,22 @@ func newDoze(p *epoll) (*doze, error) {
 	return d, nil
 }
 
-// wait waits for events of the loop, at most so long, and gives their number.
-func (d *doze) wait(most time.Duration) int {
+// wait waits for events of the loop, at most so long, and gives their number. After
+// an error it did not wait, and will not again.
+func (d *doze) wait(most time.Duration) (n int, err error) {
 	d.n = 0
+	if err := d.limit(most); err != nil {
+		return 0, err
+	}
 	e := syscall.EpollEvent{Events: syscall.EPOLLIN}
-	if d.limit(most) != nil || syscall.EpollCtl(d.fd, syscall.EPOLL_CTL_ADD, d.loop.fd, &e) != nil {
-		return 0
+	if err := syscall.EpollCtl(d.fd, syscall.EPOLL_CTL_ADD, d.loop.fd, &e); err != nil {
+		return 0, fmt.Errorf("epoll_ctl: %w", err)
 	}
 	_ = d.raw.Read(d.look) // an error is the end of the wait
-	_ = syscall.EpollCtl(d.fd, syscall.EPOLL_CTL_DEL, d.loop.fd, &e)
-	return d.n
+	if err := syscall.EpollCtl(d.fd, syscall.EPOLL_CTL_DEL, d.loop.fd, &e); err != nil {
+		return d.n, fmt.Errorf("epoll_ctl: %w", err)
+	}
+	return d.n, nil
 }
 
 // limit bounds the wait. A bound from before that comes earlier stays, since a new one
@@ -80,7 +86,10 @@ func (d *doze) limit(most time.Duration) error {
 		return nil
 	}
 	d.until = now + most
-	return d.file.SetReadDeadline(time.Now().Add(most))
+	if err := d.file.SetReadDeadline(time.Now().Add(most)); err != nil {
+		return fmt.Errorf("the runtime's poller: %w", err)
+	}
+	return nil
 }
 
 func (d *doze) close() { _ = d.file.Close() }

@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// dozing waits until the test's loop has given its processor up.
+// dozing waits until the test's loop has given its processor up. To look
+// interrupts the loop, which then watches anew: so it does that seldom.
 func dozing(t *testing.T) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(4 * watchful) {
 		for g := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
 			if strings.Contains(g, "(*doze).wait") && strings.Contains(g, "[IO wait") {
 				return

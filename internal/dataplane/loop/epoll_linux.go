@@ -58,7 +58,7 @@ func newPoller(l *Loop, o *Options) (poller, error) {
 	}
 	p.openRing(o)
 	if p.doze, err = newDoze(p); err != nil {
-		l.logger.Warn("the loop takes a processor to itself while it is idle", "error", err)
+		p.stayAwake(err)
 	}
 	return p, nil
 }
@@ -122,7 +122,18 @@ func (p *epoll) await(most time.Duration) (n int) {
 		most -= watchful
 	}
 	p.quiet = true
-	return p.doze.wait(most)
+	n, err := p.doze.wait(most)
+	if err != nil {
+		p.doze.close()
+		p.stayAwake(err)
+	}
+	return n
+}
+
+// stayAwake makes the loop keep its processor whatever comes.
+func (p *epoll) stayAwake(why error) {
+	p.doze = nil
+	p.loop.logger.Warn("the loop takes a processor to itself while it is idle", "error", why)
 }
 
 // peek waits for events with the processor kept.
