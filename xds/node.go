@@ -1,7 +1,10 @@
 package xds
 
 import (
+	"unicode/utf8"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -21,7 +24,10 @@ type Node struct {
 	Region, Zone, SubZone string
 	Metadata              *structpb.Struct
 	UserAgent, Version    string
-	Features              []string
+	// BuildVersion is what nodes of v2 say instead, such as
+	// "84f1c8d/1.12.2/Clean/RELEASE/BoringSSL" (XV-07).
+	BuildVersion string `json:",omitempty"`
+	Features     []string
 	// DynamicParameters holds the key-value pairs per type URL.
 	DynamicParameters map[string]map[string]string
 }
@@ -38,7 +44,7 @@ func NodeFromProto(p *corev3.Node) *Node {
 		ID: p.GetId(), Cluster: p.GetCluster(),
 		Region: p.GetLocality().GetRegion(), Zone: p.GetLocality().GetZone(), SubZone: p.GetLocality().GetSubZone(),
 		Metadata: p.GetMetadata(), UserAgent: p.GetUserAgentName(), Version: userAgentVersion(p),
-		Features: p.GetClientFeatures(),
+		Features: p.GetClientFeatures(), BuildVersion: buildVersion(p),
 	}
 	for t, ps := range p.GetDynamicParameters() {
 		if n.DynamicParameters == nil {
@@ -54,6 +60,29 @@ func userAgentVersion(p *corev3.Node) string {
 		return dotted(v.GetMajorNumber(), v.GetMinorNumber(), v.GetPatch())
 	}
 	return p.GetUserAgentVersion()
+}
+
+// buildVersion is field 5 of a node of v2, which v3 does not know.
+func buildVersion(p *corev3.Node) string {
+	if p == nil {
+		return ""
+	}
+	const field = 5
+	version := ""
+	for b := p.ProtoReflect().GetUnknown(); len(b) > 0; {
+		num, typ, n := protowire.ConsumeField(b)
+		if n < 0 {
+			break
+		}
+		if num == field && typ == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(b)
+			if v, _ := protowire.ConsumeBytes(b[tag:]); utf8.Valid(v) {
+				version = string(v)
+			}
+		}
+		b = b[n:]
+	}
+	return version
 }
 
 // Supports reports whether the node announced a client feature; both

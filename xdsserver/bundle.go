@@ -24,6 +24,7 @@ type bundle struct {
 type bundleKey struct {
 	node, cluster, group string
 	variant              wire.Variant
+	v2                   bool // of the resources
 }
 
 // bundles are those that have streams. Its lock is taken before a stream's.
@@ -39,7 +40,7 @@ func (bs *bundles) join(x *stream, groupName string) {
 	s := x.srv
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	key := bundleKey{x.node.ID, x.node.Cluster, groupName, x.variant}
+	key := bundleKey{x.node.ID, x.node.Cluster, groupName, x.variant, canonical(x.only) != x.only}
 	b := bs.all[key]
 	if b == nil {
 		b = &bundle{key: key, members: map[string]*stream{}}

@@ -10,6 +10,7 @@ import (
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	statusv2 "github.com/envoyproxy/go-control-plane/envoy/service/status/v2"
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -30,7 +31,9 @@ type clientStatus struct {
 }
 
 func (s *Server) registerStatus(r grpc.ServiceRegistrar) {
-	statusv3.RegisterClientStatusDiscoveryServiceServer(r, &clientStatus{srv: s})
+	c := &clientStatus{srv: s}
+	statusv3.RegisterClientStatusDiscoveryServiceServer(r, c)
+	statusv2.RegisterClientStatusDiscoveryServiceServer(r, &clientStatusV2{clients: c})
 }
 
 // FetchClientStatus answers once.
@@ -59,11 +62,19 @@ func (c *clientStatus) StreamClientStatus(st statusv3.ClientStatusDiscoveryServi
 }
 
 func (c *clientStatus) respond(req *statusv3.ClientStatusRequest) (*statusv3.ClientStatusResponse, error) {
+	form := perResource
+	if c.srv.cfg.perType {
+		form = both
+	}
+	return c.report(req, form)
+}
+
+func (c *clientStatus) report(req *statusv3.ClientStatusRequest, form statusForm) (*statusv3.ClientStatusResponse, error) {
 	match, err := newNodeMatcher(req.GetNodeMatchers())
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	r := &statusReport{bare: req.GetExcludeResourceContents(), dumps: map[*xds.Resource]*anypb.Any{}}
+	r := &statusReport{form: form, srv: c.srv, bare: req.GetExcludeResourceContents(), dumps: map[dumpKey]*anypb.Any{}}
 	for _, x := range c.srv.everyone() {
 		client := x.client()
 		if !match.matches(client.Node) {
@@ -84,23 +95,53 @@ var errStatusTooLarge = newStatus(codes.ResourceExhausted,
 
 // statusReport is an answer in the making.
 type statusReport struct {
+	form  statusForm
+	srv   *Server
 	bare  bool
 	resp  statusv3.ClientStatusResponse
 	size  int
-	dumps map[*xds.Resource]*anypb.Any // shared by the clients that have the same
+	dumps map[dumpKey]*anypb.Any // shared by the clients that have the same
+}
+
+// statusForm is what an answer holds of a client's resources.
+type statusForm uint8
+
+const (
+	perResource statusForm = iota // generic_xds_configs
+	both                          // and xds_config (XD-09)
+	perTypeInV2                   // xds_config with what v2 has of it (XV-08)
+)
+
+// dumpKey is a resource, as v2 has it if v2 is set.
+type dumpKey struct {
+	res *xds.Resource
+	v2  bool
 }
 
 // add adds one stream. The scope says what the node cannot: group, variant,
 // stream.
 func (r *statusReport) add(x *stream, c *Client) error {
-	cfg := &statusv3.ClientConfig{
-		Node:        nodeProto(c.Node),
-		ClientScope: fmt.Sprintf("group=%s variant=%s ads=%t stream=%d", c.Group, c.Variant, c.Aggregated, c.ID),
+	cfg := &statusv3.ClientConfig{Node: nodeProto(c.Node)}
+	withBuildVersion(cfg.GetNode(), c.Node.BuildVersion, r.form == perTypeInV2)
+	if r.form != perTypeInV2 {
+		cfg.ClientScope = fmt.Sprintf("group=%s variant=%s ads=%t stream=%d", c.Group, c.Variant, c.Aggregated, c.ID)
 	}
 	r.resp.Config = append(r.resp.Config, cfg)
 	r.size += proto.Size(cfg)
 	for _, t := range c.Types {
-		for _, res := range x.resources(t.TypeURL) {
+		list := x.resources(t.TypeURL)
+		if r.form != perResource {
+			if p := r.perType(list, c, &t); p != nil {
+				cfg.XdsConfig = append(cfg.XdsConfig, p) //nolint:staticcheck // what v2 has, and old tools read
+				if r.size += proto.Size(p); r.size > maxStatusBytes {
+					return errStatusTooLarge
+				}
+			}
+		}
+		if r.form == perTypeInV2 {
+			continue
+		}
+		for _, res := range list {
 			g := r.generic(&res, c, &t)
 			if r.size += proto.Size(g); r.size > maxStatusBytes {
 				return errStatusTooLarge
@@ -120,7 +161,7 @@ func (r *statusReport) generic(res *ResourceStatus, c *Client, t *TypeStatus) *s
 		g.LastUpdated = timestamppb.New(lastUpdate(res, c, t))
 	}
 	if res.resource != nil && !r.bare {
-		g.XdsConfig = r.dump(res.resource)
+		g.XdsConfig = r.dump(res.resource, t.TypeURL)
 	}
 	if res.Nack != nil {
 		g.ErrorState = &adminv3.UpdateFailureState{
@@ -131,12 +172,19 @@ func (r *statusReport) generic(res *ResourceStatus, c *Client, t *TypeStatus) *s
 	return g
 }
 
-// dump is the resource with its secrets taken out.
-func (r *statusReport) dump(res *xds.Resource) *anypb.Any {
-	a, ok := r.dumps[res]
+// dump is the resource with its secrets taken out, as the client was sent it that
+// asked for a type URL.
+func (r *statusReport) dump(res *xds.Resource, typeURL string) *anypb.Any {
+	k := dumpKey{res, canonical(typeURL) != typeURL || r.form == perTypeInV2}
+	a, ok := r.dumps[k]
 	if !ok {
 		a = dump(res)
-		r.dumps[res] = a
+		if k.v2 && a != nil {
+			if v2, err := r.srv.toV2(a); err == nil { // else it is shown as it is
+				a = v2
+			}
+		}
+		r.dumps[k] = a
 	}
 	return a
 }

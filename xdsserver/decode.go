@@ -25,6 +25,7 @@ type request struct {
 	node  *corev3.Node // nil if the message has none
 	names []string
 	data  string // the message
+	v2    bool   // it is one of v2, which knows no locators (XV-06)
 }
 
 var (
@@ -43,9 +44,10 @@ const (
 	deltaSubLocators, deltaUnsubLocators                                             = 8, 9
 )
 
-// decode reads a request of either variant. Strings share the message's bytes.
-func decode(variant wire.Variant, data string) (*request, error) {
-	r := &request{data: data}
+// decode reads a request of either variant, of a method of v2 if v2 is set. Strings
+// share the message's bytes.
+func decode(variant wire.Variant, v2 bool, data string) (*request, error) {
+	r := &request{data: data, v2: v2}
 	if variant == wire.Delta {
 		return r, eachField(data, func(n protowire.Number, v string, _ int) error { return r.deltaField(n, v) })
 	}
@@ -71,6 +73,9 @@ func (r *request) sotwField(n protowire.Number, v string, end int, names *nameDi
 	case sotwError:
 		return r.setError(v)
 	case sotwLocators:
+		if r.v2 {
+			return nil
+		}
 		var name []string
 		if err := r.locator(v, &name); err != nil {
 			return err
@@ -187,6 +192,9 @@ func (r *request) initial(entry string) error {
 
 // locator takes a resource locator without parameters as a plain name.
 func (r *request) locator(v string, names *[]string) error {
+	if r.v2 {
+		return nil
+	}
 	var l discoveryv3.ResourceLocator
 	if err := proto.Unmarshal(bytesOf(v), &l); err != nil {
 		return fmt.Errorf("resource_locators: %w", err)

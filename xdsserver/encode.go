@@ -49,9 +49,10 @@ func newEncoder(identifier string, canary bool, c *counters) (*encoder, error) {
 	return &encoder{controlPlane: cp, canary: canary, pool: mem.DefaultBufferPool(), shared: &bodyCache{seed: maphash.MakeSeed()}, counters: c}, nil
 }
 
-func (e *encoder) encode(variant wire.Variant, r *wire.Response) mem.BufferSlice {
+// encode encodes a response, of a method of v2 if v2 is set.
+func (e *encoder) encode(variant wire.Variant, v2 bool, r *wire.Response) mem.BufferSlice {
 	if len(r.Aliases)+len(r.Missing) > 0 {
-		return mem.BufferSlice{mem.SliceBuffer(named(e.head(make([]byte, 0, e.headSize(r)), variant, r), r))}
+		return mem.BufferSlice{mem.SliceBuffer(named(e.head(make([]byte, 0, e.headSize(r)), variant, v2, r), r))}
 	}
 	fields := 0
 	for _, res := range r.Resources {
@@ -60,7 +61,7 @@ func (e *encoder) encode(variant wire.Variant, r *wire.Response) mem.BufferSlice
 	head := e.headSize(r)
 	if head+fields <= inlineBelow {
 		buf := e.pool.Get(head + fields)
-		b := e.head((*buf)[:0], variant, r)
+		b := e.head((*buf)[:0], variant, v2, r)
 		for _, res := range r.Resources {
 			b = append(b, resourceField(variant, res)...)
 		}
@@ -73,7 +74,7 @@ func (e *encoder) encode(variant wire.Variant, r *wire.Response) mem.BufferSlice
 	} else {
 		c.bodyMisses.Add(1)
 	}
-	return mem.BufferSlice{mem.SliceBuffer(e.head(make([]byte, 0, head), variant, r)), mem.SliceBuffer(data)}
+	return mem.BufferSlice{mem.SliceBuffer(e.head(make([]byte, 0, head), variant, v2, r)), mem.SliceBuffer(data)}
 }
 
 func resourceField(variant wire.Variant, r *xds.Resource) []byte {
@@ -93,7 +94,9 @@ func (e *encoder) headSize(r *wire.Response) int {
 	return n
 }
 
-func (e *encoder) head(b []byte, variant wire.Variant, r *wire.Response) []byte {
+// head is what does not come from the resources. Methods of v2 have neither
+// resource errors nor, in delta, the control plane (XV-06).
+func (e *encoder) head(b []byte, variant wire.Variant, v2 bool, r *wire.Response) []byte {
 	b = stringField(b, respVersion, r.Version)
 	b = stringField(b, respType, r.TypeURL)
 	b = stringField(b, respNonce, r.Nonce)
@@ -106,7 +109,13 @@ func (e *encoder) head(b []byte, variant wire.Variant, r *wire.Response) []byte 
 	} else if e.canary {
 		b = protowire.AppendVarint(protowire.AppendTag(b, respCanary, protowire.VarintType), 1)
 	}
+	if v2 && variant == wire.Delta {
+		return b
+	}
 	b = protowire.AppendBytes(protowire.AppendTag(b, controlPlane, protowire.BytesType), e.controlPlane)
+	if v2 {
+		return b
+	}
 	for _, ne := range r.Errors {
 		b = errorField(b, errs, ne)
 	}

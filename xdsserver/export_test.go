@@ -2,6 +2,7 @@ package xdsserver
 
 import (
 	"errors"
+	"maps"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/mem"
@@ -53,11 +54,11 @@ func (s *Server) ApplyWith(b snapshot.Batch, meanwhile func()) error {
 
 // Encode is a response's bytes.
 func Encode(identifier string, canary bool, v wire.Variant, r *wire.Response) ([]byte, error) {
-	e, err := newEncoder(identifier, canary, newCounters(nil))
+	e, err := newEncoder(identifier, canary, newCounters(maps.Keys(map[string]bool{})))
 	if err != nil {
 		return nil, err
 	}
-	data := e.encode(v, r)
+	data := e.encode(v, false, r)
 	defer data.Free()
 	return data.Materialize(), nil
 }
@@ -73,7 +74,7 @@ func ErrLocators(err error) bool { return errors.Is(err, errLocators) }
 
 // Decode reads a request, names included.
 func Decode(v wire.Variant, data string) (*Decoded, error) {
-	r, err := decode(v, data)
+	r, err := decode(v, false, data)
 	if err == nil && v == wire.Sotw {
 		err = r.takeNames()
 	}

@@ -33,7 +33,7 @@ func (s *Server) serve(rpc grpc.ServerStream, m method) error {
 		s.counters.refused.Add(1)
 		return err
 	}
-	first, err := receive(rpc, m.variant)
+	first, err := receive(rpc, m)
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,12 @@ func (s *Server) admit(ctx context.Context, calls int64) error {
 	}
 }
 
-func receive(rpc grpc.ServerStream, v wire.Variant) (*request, error) {
+func receive(rpc grpc.ServerStream, m method) (*request, error) {
 	var in incoming
 	if err := rpc.RecvMsg(&in); err != nil {
 		return nil, err //nolint:wrapcheck // a gRPC status or io.EOF
 	}
-	r, err := decode(v, in.data)
+	r, err := decode(m.variant, m.v2, in.data)
 	if err != nil {
 		return nil, statusOf(err)
 	}
@@ -105,8 +105,9 @@ func (s *Server) open(ctx context.Context, rpc grpc.ServerStream, m method, firs
 	if err := s.authorize(ctx, m.path, node); err != nil {
 		return nil, err
 	}
+	m = m.carries(first.TypeURL)
 	x := &stream{
-		srv: s, rpc: rpc, peer: addr.String(), method: m.path, variant: m.variant, only: m.only, connected: time.Now(),
+		srv: s, rpc: rpc, peer: addr.String(), method: m, variant: m.variant, only: m.only, connected: time.Now(),
 		done: make(chan struct{}), gone: make(chan struct{}), node: node,
 		needsStruct: node.Supports(xds.FeatureRequireAnyStruct), wireMu: &sync.Mutex{},
 	}
@@ -153,7 +154,7 @@ func (s *Server) wireConfig(m method, node *xds.Node, view func() *snapshot.Snap
 	c := wire.Config{
 		Variant: m.variant, Only: m.only, Gate: s.cfg.gate, Outstanding: l.Outstanding,
 		MaxResponse: l.MaxResponseBytes, MaxNames: l.MaxNames, AlwaysFirst: s.cfg.alwaysFirst,
-		MissingErrors: s.cfg.errors, DropExtensions: s.cfg.dropECDS,
+		MissingErrors: s.cfg.errors, DropExtensions: s.cfg.dropECDS, Inexpressible: s.inexpressible,
 		Types: func(u string) (xds.Type, bool) { t, ok := s.types[u]; return t, ok },
 	}
 	if s.cfg.envoyQuirks && node.UserAgent == "envoy" {
@@ -165,7 +166,10 @@ func (s *Server) wireConfig(m method, node *xds.Node, view func() *snapshot.Snap
 		c.Substitute = emptyAssignment
 	}
 	if node.Supports(xds.FeatureRequireAnyStruct) {
-		c.Deny = s.converted.deny(view)
+		c.Deny = noStructs
+		if s.structs != nil {
+			c.Deny = s.structs.refuses(view, needsStructs)
+		}
 	}
 	if s.cfg.deny != nil {
 		c.Deny = s.denied(node, c.Deny)
@@ -209,7 +213,7 @@ func (x *stream) read(ctx context.Context, r *request) {
 			return
 		}
 		var err error
-		if r, err = receive(x.rpc, x.variant); err != nil {
+		if r, err = receive(x.rpc, x.method); err != nil {
 			x.end(err)
 			return
 		}

@@ -77,6 +77,7 @@ type config struct {
 	deny        DenyFunc
 	keepalive   Keepalive
 	envoyQuirks bool
+	perType     bool
 	restHold    time.Duration
 	restAll     bool
 
@@ -238,6 +239,13 @@ func WithKeepalive(k Keepalive) Option {
 // "envoy". Default true.
 func WithEnvoyQuirks(on bool) Option {
 	return func(c *config) error { c.envoyQuirks = on; return nil }
+}
+
+// WithPerTypeStatus fills the deprecated field xds_config of client status (CSDS)
+// as well, which holds a dump for each type (XD-09). In v2 it is always filled.
+// Default false.
+func WithPerTypeStatus(on bool) Option {
+	return func(c *config) error { c.perType = on; return nil }
 }
 
 // WithRESTHold holds a poll over REST that brings no change for up to d, and

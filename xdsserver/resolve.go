@@ -160,11 +160,11 @@ func (x *stream) seek(r *request, out *wire.Outcome) {
 		names = out.Added
 	}
 	for _, n := range names {
-		if n == "*" && x.wildcardType(r.TypeURL) {
+		if n == "*" && x.wildcardType(out.Type) {
 			continue
 		}
 		if _, glob := globURN(n); !glob {
-			x.find(xds.Key{Type: strings.Clone(r.TypeURL), Name: strings.Clone(n)})
+			x.find(xds.Key{Type: out.Type, Name: strings.Clone(n)})
 		}
 	}
 }
@@ -213,8 +213,12 @@ func (s *Server) pending(seeking func(typeURL, name string) bool) func(typeURL, 
 
 // seeking reports whether one of the streams looks for a name.
 func (b *bundle) seeking(typeURL, name string) bool {
-	x := b.members[typeURL]
-	return x != nil && x.seeking(typeURL, name)
+	for _, x := range b.members {
+		if canonical(x.only) == typeURL {
+			return x.seeking(typeURL, name)
+		}
+	}
+	return false
 }
 
 // seeking reports whether a name is being looked for.

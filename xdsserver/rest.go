@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	statusv2 "github.com/envoyproxy/go-control-plane/envoy/service/status/v2"
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -40,14 +41,14 @@ const (
 	restWriteTime = time.Minute
 )
 
-const restPrefix = "/v3/discovery:"
+const restPrefix, restPrefixV2 = "/v3/discovery:", "/v2/discovery:"
 
-// restTargets maps the last part of a path to the unary method it stands for
+// restTargets maps unary methods to the last part of the path that stands for them
 // (specification, section 1).
 func restTargets() map[string]string {
 	return map[string]string{
-		"listeners": "FetchListeners", "routes": "FetchRoutes", "scoped-routes": "FetchScopedRoutes", "clusters": "FetchClusters",
-		"endpoints": "FetchEndpoints", "secrets": "FetchSecrets", "runtime": "FetchRuntime", "extension_configs": "FetchExtensionConfigs",
+		"FetchListeners": "listeners", "FetchRoutes": "routes", "FetchScopedRoutes": "scoped-routes", "FetchClusters": "clusters",
+		"FetchEndpoints": "endpoints", "FetchSecrets": "secrets", "FetchRuntime": "runtime", "FetchExtensionConfigs": "extension_configs",
 	}
 }
 
@@ -63,8 +64,8 @@ type restRoute struct {
 	answer func(ctx context.Context, body []byte) ([]byte, error)
 }
 
-// RESTHandler serves discovery as JSON over HTTP, by POST (XR-01): the v3 paths
-// of every type that has one, and CSDS; further calls as given. It asks the same
+// RESTHandler serves discovery as JSON over HTTP, by POST (XR-01): the v3 and v2
+// paths of every type that has one, and CSDS; further calls as given. It asks the same
 // auth gate as gRPC, with the method that a path stands for and, in its
 // context, the peer and the headers as gRPC has them. Peers without a
 // google.golang.org/grpc/peer in the request's context get one from the request.
@@ -73,16 +74,26 @@ type restRoute struct {
 // have not come back for a while.
 func (s *Server) RESTHandler(calls ...RESTCall) http.Handler {
 	h := &restHandler{srv: s, routes: map[string]restRoute{}}
-	fetches := map[string]method{}
-	for _, svc := range services() {
-		fetches[svc.fetch] = method{path: "/" + servicePrefix + svc.name + "/" + svc.fetch, only: svc.only}
+	parts := restTargets()
+	add := func(prefix string, svc service, v2 bool) {
+		if part, ok := parts[svc.fetch]; ok && svc.name != "" {
+			m := method{path: "/" + svc.name + "/" + svc.fetch, only: svc.only, v2: v2}
+			h.routes[prefix+part] = restRoute{m.path, func(ctx context.Context, body []byte) ([]byte, error) { return s.poll(ctx, m, body) }}
+		}
 	}
-	for part, fetch := range restTargets() {
-		m := fetches[fetch]
-		h.routes[restPrefix+part] = restRoute{m.path, func(ctx context.Context, body []byte) ([]byte, error) { return s.poll(ctx, m, body) }}
+	for _, svc := range services() {
+		add(restPrefix, svc, false)
+		add(restPrefixV2, svc.inV2(), true)
 	}
 	csds := &clientStatus{srv: s}
+	old := &clientStatusV2{clients: csds}
 	calls = append(calls, RESTCall{
+		Path: restPrefixV2 + "client_status", Method: statusv2.ClientStatusDiscoveryService_FetchClientStatus_FullMethodName,
+		New: func() proto.Message { return &statusv2.ClientStatusRequest{} },
+		Call: func(_ context.Context, req proto.Message) (proto.Message, error) {
+			return old.respond(req.(*statusv2.ClientStatusRequest))
+		},
+	}, RESTCall{
 		Path: restPrefix + "client_status", Method: statusv3.ClientStatusDiscoveryService_FetchClientStatus_FullMethodName,
 		New: func() proto.Message { return &statusv3.ClientStatusRequest{} },
 		Call: func(_ context.Context, req proto.Message) (proto.Message, error) {
@@ -184,16 +195,23 @@ func notFound(r *http.Request) string {
 	}
 	path := r.URL.Path
 	part, v3 := strings.CutPrefix(path, restPrefix)
+	v2 := false
+	if !v3 {
+		part, v2 = strings.CutPrefix(path, restPrefixV2)
+	}
+	if !v3 && !v2 {
+		return "there is nothing at this path; discovery is at " + restPrefix + "clusters, " + restPrefix + "listeners and so on"
+	}
 	switch {
-	case strings.HasPrefix(path, "/v2/"):
-		return "version 2 of the protocol is not served; ask " + restPrefix + "… for v3 resources"
-	case v3 && strings.Contains(part, "aggregated"):
+	case v2 && strings.Contains(part, "extension"):
+		return "v2 of the API has no extension configurations (ECDS); ask " + restPrefix + part
+	case strings.Contains(part, "aggregated"):
 		return "aggregated discovery (ADS) has no REST form; use gRPC, or one path for each type"
-	case v3 && strings.HasPrefix(part, "delta"):
+	case strings.HasPrefix(part, "delta"):
 		return "incremental discovery (delta) has no REST form; use gRPC"
-	case v3 && (strings.Contains(part, "virtual") || strings.Contains(part, "vhds")):
+	case (strings.Contains(part, "virtual") || strings.Contains(part, "vhds")):
 		return "virtual hosts (VHDS) have no REST form; use gRPC"
-	case v3 && (strings.Contains(part, "localit") || strings.Contains(part, "leds")):
+	case (strings.Contains(part, "localit") || strings.Contains(part, "leds")):
 		return "locality endpoints (LEDS) have no REST form; use gRPC"
 	}
 	return "there is nothing at this path; discovery is at " + restPrefix + "clusters, " + restPrefix + "listeners and so on"

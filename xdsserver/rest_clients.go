@@ -88,7 +88,7 @@ func (p *pollers) find(s *Server, key pollerKey, m method) *poller {
 
 func (s *Server) newPoller(key pollerKey, m method, now time.Time) *poller {
 	x := &stream{
-		srv: s, method: m.path, variant: restVariant, only: m.only, connected: now, node: &xds.Node{ID: key.node, Cluster: key.cluster},
+		srv: s, method: m, variant: restVariant, only: m.only, connected: now, node: &xds.Node{ID: key.node, Cluster: key.cluster},
 		wire: wire.NewStream(wire.Config{Only: m.only}), limiters: s.nodes.join(key.node),
 		wireMu: &sync.Mutex{},
 	}

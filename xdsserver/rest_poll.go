@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	api "github.com/envoyproxy/go-control-plane/envoy/api/v2"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -42,6 +43,7 @@ func (s *Server) poll(ctx context.Context, m method, body []byte) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
+	m = m.carries(r.TypeURL)
 	c := s.pollers.find(s, pollerKey{node.ID, node.Cluster, m.only, hashNames(r.Names)}, m)
 	if !c.allow() {
 		return nil, errTooFast
@@ -66,7 +68,7 @@ func (s *Server) poll(ctx context.Context, m method, body []byte) ([]byte, error
 			return nil, err
 		}
 		if a != nil {
-			return s.deliver(c, node, a)
+			return s.deliver(c, m, node, a)
 		}
 		if hold == nil || draining {
 			return nil, nil
@@ -87,25 +89,28 @@ func (s *Server) readPoll(ctx context.Context, m method, body []byte) (*request,
 	if s.draining() {
 		return nil, nil, errDraining
 	}
-	var in discoveryv3.DiscoveryRequest
-	if err := readJSON(body, &in); err != nil {
+	var in proto.Message = &discoveryv3.DiscoveryRequest{}
+	if m.v2 {
+		in = &api.DiscoveryRequest{}
+	}
+	if err := readJSON(body, in); err != nil {
 		return nil, nil, err
 	}
-	data, err := proto.Marshal(&in)
+	data, err := proto.Marshal(in)
 	if err != nil {
 		return nil, nil, statusOf(err)
 	}
-	r, err := decode(wire.Sotw, string(data)) // one reading of the fields for both transports
+	r, err := decode(wire.Sotw, m.v2, string(data)) // one reading of the fields for both transports
 	if err == nil {
 		err = r.takeNames()
 	}
 	if err != nil {
 		return nil, nil, statusOf(err)
 	}
-	if r.TypeURL != "" && r.TypeURL != m.only {
+	if r.TypeURL != "" && m.carries(r.TypeURL).only != r.TypeURL {
 		return nil, nil, status.Errorf(codes.InvalidArgument, "type_url %q at a path that stands for %s", r.TypeURL, m.only)
 	}
-	r.TypeURL, r.Digest = m.only, 0
+	r.TypeURL, r.Digest = m.carries(r.TypeURL).only, 0
 	node := xds.NodeFromProto(r.node)
 	if s.cfg.requireNode && node.Empty() {
 		return nil, nil, errNoNode
@@ -114,13 +119,12 @@ func (s *Server) readPoll(ctx context.Context, m method, body []byte) (*request,
 }
 
 // deliver encodes an answer and counts it.
-func (s *Server) deliver(c *poller, node *xds.Node, a *pollAnswer) ([]byte, error) {
-	resources := a.resp.Resources
-	if node.Supports(xds.FeatureRequireAnyStruct) {
-		resources = s.converted.list(resources)
-	}
+func (s *Server) deliver(c *poller, m method, node *xds.Node, a *pollAnswer) ([]byte, error) {
 	resp := *a.resp
-	resp.Resources = resources
+	resp.Resources = s.inForm(resp.TypeURL, node.Supports(xds.FeatureRequireAnyStruct), resp.Resources)
+	if m.v2 {
+		resp.Errors = nil // XV-06
+	}
 	body, err := s.restEncoder.encode(&resp, a.version)
 	if err != nil {
 		c.stream.log.Error("a client's poll cannot be answered", "type", resp.TypeURL, "error", err)
@@ -128,7 +132,7 @@ func (s *Server) deliver(c *poller, node *xds.Node, a *pollAnswer) ([]byte, erro
 	}
 	n := s.counters.of(resp.TypeURL, restVariant)
 	n.responses.Add(1)
-	n.resources.Add(uint64(len(resources)))
+	n.resources.Add(uint64(len(resp.Resources)))
 	n.bytes.Add(uint64(len(body)))
 	return body, nil
 }
@@ -170,7 +174,7 @@ func (s *Server) evaluate(m method, node *xds.Node, view *snapshot.Snapshot, r *
 		a.resp = &wire.Response{TypeURL: m.only}
 	}
 	whole := len(a.resp.Errors) == 0 && cfg.Deny == nil && s.isWildcard(m.only, r.Names)
-	a.version = pollVersion(view.Set(m.only), r.Names, a.resp, whole)
+	a.version = pollVersion(view.Set(canonical(m.only)), r.Names, a.resp, whole)
 	return a, nil
 }
 

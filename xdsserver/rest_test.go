@@ -102,7 +102,7 @@ func names(t *testing.T, r *discoveryv3.DiscoveryResponse) []string {
 	return list
 }
 
-// Proves XR-05 and XR-07. Partly proves XR-01 (v3).
+// Proves XR-05 and XR-07. Partly proves XR-01; v2 has a test of its own.
 func TestRESTPaths(t *testing.T) {
 	serving(t, nil, func(h *harness) {
 		h.apply(snapshot.Batch{Full: true})
@@ -120,7 +120,7 @@ func TestRESTPaths(t *testing.T) {
 			}
 		}
 		for path, why := range map[string]string{
-			"/v2/discovery:clusters": "version 2", "/v3/discovery:aggregated_resources": "ADS", "/v3/discovery:delta_clusters": "delta",
+			"/v2/discovery:extension_configs": "ECDS", "/v2/discovery:aggregated_resources": "ADS", "/v3/discovery:aggregated_resources": "ADS", "/v3/discovery:delta_clusters": "delta",
 			"/v3/discovery:virtual_hosts": "VHDS", "/v3/discovery:locality_endpoints": "LEDS", "/": "nothing at this path",
 		} {
 			if w := h.post(path, "{}"); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), why) {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/xebec-proxy/xebec/internal/wire"
 	"github.com/xebec-proxy/xebec/snapshot"
 	"github.com/xebec-proxy/xebec/xds"
 )
@@ -32,8 +34,12 @@ type Server struct {
 	admission *rate.Limiter // nil: everybody
 	nodes     *nodeLimits
 	bundles   bundles
-	converted *converted
-	resolver  *resolver // nil without one
+	structs   *forms // nil without a converter
+	v2        *forms
+	toV2      func(*anypb.Any) (*anypb.Any, error)
+	// inexpressible says why v2 cannot have a resource.
+	inexpressible func(*xds.Resource) *wire.Status
+	resolver      *resolver // nil without one
 	// Clients that poll, and how they are answered.
 	pollers     *pollers
 	restEncoder *restEncoder
@@ -71,8 +77,11 @@ func New(opts ...Option) (*Server, error) {
 	}
 	for _, t := range append(xds.Types(), cfg.types...) {
 		s.types[t.URL] = t
+		if v2 := xds.V2Type(t.URL); v2 != "" {
+			s.types[v2] = t // in its other form
+		}
 	}
-	s.counters = newCounters(slices.Collect(maps.Values(s.types)))
+	s.counters = newCounters(maps.Keys(s.types))
 	var err error
 	if s.encoder, err = newEncoder(cfg.identifier, cfg.canary, s.counters); err != nil {
 		return nil, fmt.Errorf("xdsserver: identifier: %w", err)
@@ -81,7 +90,9 @@ func New(opts ...Option) (*Server, error) {
 		s.admission = rate.NewLimiter(rate.Limit(cfg.limits.StreamsPerSecond), max(1, cfg.limits.StreamBurst))
 	}
 	s.nodes = newNodeLimits(cfg.limits)
-	s.converted = &converted{convert: cfg.convert}
+	s.structs, s.toV2 = typedStructs(cfg.convert), newToV2()
+	s.v2 = v2Forms(s.toV2, s.leftOut)
+	s.inexpressible = func(r *xds.Resource) *wire.Status { return s.v2.refusal(r, "the client asks for v2 of the API") }
 	s.resolver = newResolver(&cfg, s.log)
 	s.pollers, s.restEncoder = newPollers(), &restEncoder{identifier: cfg.identifier, canary: cfg.canary}
 	groupOf := cfg.groupOf

@@ -17,6 +17,7 @@ type method struct {
 	path    string
 	variant wire.Variant
 	only    string // type URL, empty for ADS
+	v2      bool   // its messages are those of v2 (XV-01)
 }
 
 // service is a row of the table of services (specification, section 1).
@@ -24,23 +25,23 @@ type service struct {
 	name, only         string
 	sotw, delta, fetch string // methods; empty if there is none
 	file               string // the proto file that defines it
+	// The same service in v2: its name and file; empty if there is none.
+	v2, v2file string
 }
-
-const servicePrefix = "envoy.service."
 
 func services() []service {
 	return []service{
-		{"listener.v3.ListenerDiscoveryService", xds.ListenerType, "StreamListeners", "DeltaListeners", "FetchListeners", "envoy/service/listener/v3/lds.proto"},
-		{"route.v3.RouteDiscoveryService", xds.RouteType, "StreamRoutes", "DeltaRoutes", "FetchRoutes", "envoy/service/route/v3/rds.proto"},
-		{"route.v3.ScopedRoutesDiscoveryService", xds.ScopedRouteType, "StreamScopedRoutes", "DeltaScopedRoutes", "FetchScopedRoutes", "envoy/service/route/v3/srds.proto"},
-		{"route.v3.VirtualHostDiscoveryService", xds.VirtualHostType, "", "DeltaVirtualHosts", "", "envoy/service/route/v3/rds.proto"},
-		{"cluster.v3.ClusterDiscoveryService", xds.ClusterType, "StreamClusters", "DeltaClusters", "FetchClusters", "envoy/service/cluster/v3/cds.proto"},
-		{"endpoint.v3.EndpointDiscoveryService", xds.EndpointType, "StreamEndpoints", "DeltaEndpoints", "FetchEndpoints", "envoy/service/endpoint/v3/eds.proto"},
-		{"endpoint.v3.LocalityEndpointDiscoveryService", xds.LocalityEndpointType, "", "DeltaLocalityEndpoints", "", "envoy/service/endpoint/v3/leds.proto"},
-		{"secret.v3.SecretDiscoveryService", xds.SecretType, "StreamSecrets", "DeltaSecrets", "FetchSecrets", "envoy/service/secret/v3/sds.proto"},
-		{"runtime.v3.RuntimeDiscoveryService", xds.RuntimeType, "StreamRuntime", "DeltaRuntime", "FetchRuntime", "envoy/service/runtime/v3/rtds.proto"},
-		{"extension.v3.ExtensionConfigDiscoveryService", xds.ExtensionConfigType, "StreamExtensionConfigs", "DeltaExtensionConfigs", "FetchExtensionConfigs", "envoy/service/extension/v3/config_discovery.proto"},
-		{"discovery.v3.AggregatedDiscoveryService", "", "StreamAggregatedResources", "DeltaAggregatedResources", "", "envoy/service/discovery/v3/ads.proto"},
+		{"envoy.service.listener.v3.ListenerDiscoveryService", xds.ListenerType, "StreamListeners", "DeltaListeners", "FetchListeners", "envoy/service/listener/v3/lds.proto", "envoy.api.v2.ListenerDiscoveryService", "envoy/api/v2/lds.proto"},
+		{"envoy.service.route.v3.RouteDiscoveryService", xds.RouteType, "StreamRoutes", "DeltaRoutes", "FetchRoutes", "envoy/service/route/v3/rds.proto", "envoy.api.v2.RouteDiscoveryService", "envoy/api/v2/rds.proto"},
+		{"envoy.service.route.v3.ScopedRoutesDiscoveryService", xds.ScopedRouteType, "StreamScopedRoutes", "DeltaScopedRoutes", "FetchScopedRoutes", "envoy/service/route/v3/srds.proto", "envoy.api.v2.ScopedRoutesDiscoveryService", "envoy/api/v2/srds.proto"},
+		{"envoy.service.route.v3.VirtualHostDiscoveryService", xds.VirtualHostType, "", "DeltaVirtualHosts", "", "envoy/service/route/v3/rds.proto", "envoy.api.v2.VirtualHostDiscoveryService", "envoy/api/v2/rds.proto"},
+		{"envoy.service.cluster.v3.ClusterDiscoveryService", xds.ClusterType, "StreamClusters", "DeltaClusters", "FetchClusters", "envoy/service/cluster/v3/cds.proto", "envoy.api.v2.ClusterDiscoveryService", "envoy/api/v2/cds.proto"},
+		{"envoy.service.endpoint.v3.EndpointDiscoveryService", xds.EndpointType, "StreamEndpoints", "DeltaEndpoints", "FetchEndpoints", "envoy/service/endpoint/v3/eds.proto", "envoy.api.v2.EndpointDiscoveryService", "envoy/api/v2/eds.proto"},
+		{"envoy.service.endpoint.v3.LocalityEndpointDiscoveryService", xds.LocalityEndpointType, "", "DeltaLocalityEndpoints", "", "envoy/service/endpoint/v3/leds.proto", "", ""},
+		{"envoy.service.secret.v3.SecretDiscoveryService", xds.SecretType, "StreamSecrets", "DeltaSecrets", "FetchSecrets", "envoy/service/secret/v3/sds.proto", "envoy.service.discovery.v2.SecretDiscoveryService", "envoy/service/discovery/v2/sds.proto"},
+		{"envoy.service.runtime.v3.RuntimeDiscoveryService", xds.RuntimeType, "StreamRuntime", "DeltaRuntime", "FetchRuntime", "envoy/service/runtime/v3/rtds.proto", "envoy.service.discovery.v2.RuntimeDiscoveryService", "envoy/service/discovery/v2/rtds.proto"},
+		{"envoy.service.extension.v3.ExtensionConfigDiscoveryService", xds.ExtensionConfigType, "StreamExtensionConfigs", "DeltaExtensionConfigs", "FetchExtensionConfigs", "envoy/service/extension/v3/config_discovery.proto", "", ""},
+		{"envoy.service.discovery.v3.AggregatedDiscoveryService", "", "StreamAggregatedResources", "DeltaAggregatedResources", "", "envoy/service/discovery/v3/ads.proto", "envoy.service.discovery.v2.AggregatedDiscoveryService", "envoy/service/discovery/v2/ads.proto"},
 	}
 }
 
@@ -48,18 +49,27 @@ func services() []service {
 // built with GRPCOptions.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	for _, svc := range services() {
-		r.RegisterService(s.describe(svc), s)
+		r.RegisterService(s.describe(svc, false), s)
+		if svc.v2 != "" {
+			r.RegisterService(s.describe(svc.inV2(), true), s)
+		}
 	}
 	s.registerStatus(r)
 }
 
-func (s *Server) describe(svc service) *grpc.ServiceDesc {
-	d := &grpc.ServiceDesc{ServiceName: servicePrefix + svc.name, HandlerType: (*any)(nil), Metadata: svc.file}
+// inV2 is the service of v2 (XV-01).
+func (svc service) inV2() service {
+	svc.name, svc.file, svc.only = svc.v2, svc.v2file, xds.V2Type(svc.only)
+	return svc
+}
+
+func (s *Server) describe(svc service, v2 bool) *grpc.ServiceDesc {
+	d := &grpc.ServiceDesc{ServiceName: svc.name, HandlerType: (*any)(nil), Metadata: svc.file}
 	stream := func(name string, v wire.Variant) {
 		if name == "" {
 			return
 		}
-		m := method{path: "/" + d.ServiceName + "/" + name, variant: v, only: svc.only}
+		m := method{path: "/" + d.ServiceName + "/" + name, variant: v, only: svc.only, v2: v2}
 		d.Streams = append(d.Streams, grpc.StreamDesc{
 			StreamName: name, ServerStreams: true, ClientStreams: true,
 			Handler: func(_ any, rpc grpc.ServerStream) error { return s.serve(rpc, m) },
@@ -68,7 +78,7 @@ func (s *Server) describe(svc service) *grpc.ServiceDesc {
 	stream(svc.sotw, wire.Sotw)
 	stream(svc.delta, wire.Delta)
 	if svc.fetch != "" {
-		m := method{path: "/" + d.ServiceName + "/" + svc.fetch, only: svc.only}
+		m := method{path: "/" + d.ServiceName + "/" + svc.fetch, only: svc.only, v2: v2}
 		d.Methods = []grpc.MethodDesc{{MethodName: svc.fetch, Handler: s.unary(m)}}
 	}
 	return d
@@ -90,7 +100,7 @@ func (s *Server) unary(m method) grpc.MethodHandler {
 
 // fetch answers a unary request with the present state of what it names.
 func (s *Server) fetch(ctx context.Context, m method, data string) (any, error) {
-	r, err := decode(wire.Sotw, data)
+	r, err := decode(wire.Sotw, m.v2, data)
 	if err == nil {
 		err = r.takeNames()
 	}
@@ -108,7 +118,7 @@ func (s *Server) fetch(ctx context.Context, m method, data string) (any, error) 
 	if view == nil {
 		return nil, errNotLoaded
 	}
-	return s.present(m, node, view, &r.Request)
+	return s.present(m.carries(r.TypeURL), node, view, &r.Request)
 }
 
 // present is a snapshot's answer to a request without history.
@@ -123,12 +133,10 @@ func (s *Server) present(m method, node *xds.Node, view *snapshot.Snapshot, r *w
 	w.Publish(view)
 	resp := w.Next(time.Time{})
 	if resp == nil {
-		resp = &wire.Response{TypeURL: m.only, Nonce: "0", Version: view.Set(m.only).Version()}
+		resp = &wire.Response{TypeURL: m.only, Nonce: "0", Version: view.Set(canonical(m.only)).Version()}
 	}
-	if node.Supports(xds.FeatureRequireAnyStruct) {
-		resp.Resources = s.converted.list(resp.Resources)
-	}
-	return &outgoing{s.encoder.encode(wire.Sotw, resp)}, nil
+	resp.Resources = s.inForm(m.only, node.Supports(xds.FeatureRequireAnyStruct), resp.Resources)
+	return &outgoing{s.encoder.encode(wire.Sotw, m.v2, resp)}, nil
 }
 
 // locate is the group of a node and what it is to receive now; nil while

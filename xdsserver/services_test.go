@@ -72,7 +72,7 @@ envoy.service.extension.v3.ExtensionConfigDiscoveryService StreamExtensionConfig
 envoy.service.discovery.v3.AggregatedDiscoveryService StreamAggregatedResources DeltaAggregatedResources - envoy.config.core.v3.TypedExtensionConfig
 `
 
-// Partly proves XS-00: every v3 method is registered and answers with the
+// Partly proves XS-00; every v3 method is registered and answers with the
 // resource that was asked for.
 func TestEveryMethodAnswers(t *testing.T) {
 	full(t, nil, nil, func(h *harness) {

@@ -2,6 +2,7 @@ package xdsserver
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,9 @@ type Stats struct {
 	StreamsOpened, StreamsRefused uint64
 	// NodesIgnored counts requests whose node contradicts the stream's (XS-06).
 	NodesIgnored uint64
+	// LeftOut counts, by type URL of v2, the contents that v2 of the API cannot say
+	// and that clients who ask for it do without (XV-04).
+	LeftOut map[string]uint64
 }
 
 // TypeStats counts what happened to one type in one variant.
@@ -90,6 +94,7 @@ func (h *histogram) read() Histogram {
 // counters are the server's own; every field is safe for concurrent use.
 type counters struct {
 	types                         map[typeKey]*typeCounters // fixed at construction
+	leftOut                       map[string]*atomic.Uint64 // by v2 type URL, fixed at construction
 	opened, refused, nodesIgnored atomic.Uint64
 }
 
@@ -109,12 +114,17 @@ func newTypeCounters() *typeCounters {
 	return &typeCounters{push: newHistogram(), answer: newHistogram()}
 }
 
-func newCounters(types []xds.Type) *counters {
-	c := &counters{types: map[typeKey]*typeCounters{}}
+func newCounters(types iter.Seq[string]) *counters {
+	c := &counters{types: map[typeKey]*typeCounters{}, leftOut: map[string]*atomic.Uint64{}}
+	for _, t := range xds.Types() {
+		if v2 := xds.V2Type(t.URL); v2 != "" {
+			c.leftOut[v2] = &atomic.Uint64{}
+		}
+	}
 	for _, v := range []wire.Variant{wire.Sotw, wire.Delta, restVariant} {
 		c.types[typeKey{"", v}] = newTypeCounters()
-		for _, t := range types {
-			c.types[typeKey{t.URL, v}] = newTypeCounters()
+		for url := range types {
+			c.types[typeKey{url, v}] = newTypeCounters()
 		}
 	}
 	return c
@@ -149,5 +159,9 @@ func (s *Server) Stats() Stats {
 		})
 	}
 	sortTypeStats(st.Types)
+	st.LeftOut = make(map[string]uint64, len(c.leftOut))
+	for url, n := range c.leftOut {
+		st.LeftOut[url] = n.Load()
+	}
 	return st
 }

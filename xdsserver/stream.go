@@ -28,7 +28,7 @@ type stream struct {
 	log       *slog.Logger
 	id        uint64
 	peer      string
-	method    string
+	method    method
 	variant   wire.Variant
 	only      string
 	connected time.Time
@@ -199,7 +199,7 @@ func (x *stream) request(r *request) error {
 	if err != nil {
 		return statusOf(err)
 	}
-	x.catchUp(r.TypeURL, out.Added, out.Removed)
+	x.catchUp(out.Type, out.Added, out.Removed)
 	x.seek(r, &out)
 	x.count(r, &out, now)
 	if same { // and so nothing in it is news
@@ -333,10 +333,8 @@ func (x *stream) schedule(now time.Time) bool {
 }
 
 func (x *stream) send(r *wire.Response) error {
-	if x.needsStruct {
-		r.Resources = x.srv.converted.list(r.Resources)
-	}
-	data := x.srv.encoder.encode(x.variant, r)
+	r.Resources = x.srv.inForm(r.TypeURL, x.needsStruct, r.Resources)
+	data := x.srv.encoder.encode(x.variant, x.method.v2, r)
 	c := x.srv.counters.of(r.TypeURL, x.variant)
 	c.responses.Add(1)
 	c.resources.Add(uint64(len(r.Resources)))

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -118,7 +119,7 @@ func (a *site) describe(c xdsserver.Client) clientJSON {
 	if n := c.Node; n != nil {
 		out.Node = nodeJSON{
 			ID: n.ID, Cluster: n.Cluster, Region: n.Region, Zone: n.Zone, SubZone: n.SubZone,
-			UserAgent: n.UserAgent, Version: n.Version,
+			UserAgent: n.UserAgent, Version: cmp.Or(n.Version, n.BuildVersion),
 		}
 		if n.Metadata != nil {
 			if data, err := protojson.Marshal(n.Metadata); err == nil {

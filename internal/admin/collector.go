@@ -53,6 +53,7 @@ func metrics() []metric {
 		{"stale_nonces_total", "Requests that answered an older response than the last one.", perType},
 		{"gate_timeouts_total", "Ordered steps that went on without the client's answer.", perType},
 		{"node_changes_ignored_total", "Requests whose node contradicts that of their stream.", nil},
+		{"v2_left_out_total", "Contents that v2 of the API cannot say, left out for clients that ask for it.", []string{"type"}},
 		{"encoding_cache_hits_total", "Large responses whose encoding was shared with another stream's.", perType},
 		{"encoding_cache_misses_total", "Large responses that had to be encoded.", perType},
 		{"push_seconds", "Time from a change's publication until it is sent to a client.", perType},
@@ -108,6 +109,9 @@ func (c *collector) collectStats(s scrape, st xdsserver.Stats) {
 	s.count("streams_opened_total", st.StreamsOpened)
 	s.count("streams_refused_total", st.StreamsRefused)
 	s.count("node_changes_ignored_total", st.NodesIgnored)
+	for typeURL, n := range st.LeftOut {
+		s.count("v2_left_out_total", n, xds.Kind(typeURL))
+	}
 	for _, t := range st.Types {
 		kind := "unknown"
 		if t.TypeURL != "" {

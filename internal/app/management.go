@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	hdsv2 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v2"
 	healthv3 "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -145,6 +146,12 @@ func (m *Management) buildREST() {
 			New: func() proto.Message { return &healthv3.HealthCheckRequestOrEndpointHealthResponse{} },
 			Call: func(ctx context.Context, req proto.Message) (proto.Message, error) {
 				return m.checks.FetchHealthCheck(ctx, req.(*healthv3.HealthCheckRequestOrEndpointHealthResponse))
+			},
+		}, xdsserver.RESTCall{
+			Path: "/v2/discovery:health_check", Method: hdsv2.HealthDiscoveryService_FetchHealthCheck_FullMethodName,
+			New: func() proto.Message { return &hdsv2.HealthCheckRequestOrEndpointHealthResponse{} },
+			Call: func(ctx context.Context, req proto.Message) (proto.Message, error) {
+				return m.checks.FetchHealthCheckV2(ctx, req.(*hdsv2.HealthCheckRequestOrEndpointHealthResponse))
 			},
 		}),
 		ConnContext:       oneport.ConnContext,

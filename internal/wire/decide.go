@@ -72,10 +72,35 @@ func (x *sub) denied(name string) *Status {
 	if x.typ.DeltaOnly && x.stream.cfg.Variant == Sotw {
 		return &Status{InvalidArgument, "the type exists in the delta variant only"} // XN-21
 	}
-	if x.stream.cfg.Deny == nil {
+	if st := x.withheldFrom(name); st != nil {
+		return st
+	}
+	if x.otherForm() {
+		return x.inexpressible(x.resolve(name))
+	}
+	return nil
+}
+
+// inexpressible says why a resource cannot be sent in the form asked for; nil if
+// it can, or is nil.
+func (x *sub) inexpressible(r *xds.Resource) *Status {
+	if r == nil || !x.otherForm() || x.stream.cfg.Inexpressible == nil {
 		return nil
 	}
-	return x.stream.cfg.Deny(x.typ.URL, name)
+	return x.stream.cfg.Inexpressible(r)
+}
+
+// withheldFrom says why the client may not have a resource, whatever it holds.
+func (x *sub) withheldFrom(name string) *Status {
+	if deny := x.stream.cfg.Deny; deny != nil {
+		return deny(x.typ.URL, name)
+	}
+	return nil
+}
+
+// deniesNone reports whether denied never says anything.
+func (x *sub) deniesNone() bool {
+	return x.stream.cfg.Deny == nil && (!x.otherForm() || x.stream.cfg.Inexpressible == nil)
 }
 
 // decide says what to do with a due entry, whose subject is r or st.

@@ -90,6 +90,9 @@ type Outcome struct {
 	// Added and Removed are the names that the subscription gained and lost;
 	// "*" stands for the wildcard.
 	Added, Removed []string
+	// Type is the type of the resources that the request is about, which is not
+	// the URL asked for if that is another form of the type.
+	Type string
 	// Settled is the response that an ACK or NACK answers.
 	Settled *Sent
 	// Rejected lists the resources a NACK is about.

@@ -122,7 +122,7 @@ func (a *assembly) state(kept map[string]*xds.Resource) {
 	subscribed := x.named()
 	if x.wildcard {
 		subscribed = slices.DeleteFunc(subscribed, func(r *xds.Resource) bool { return !r.Indirect() })
-		if len(kept)+len(subscribed) == 0 && x.stream.cfg.Deny == nil {
+		if len(kept)+len(subscribed) == 0 && x.deniesNone() {
 			a.resp.Resources = set.Direct()
 			return
 		}

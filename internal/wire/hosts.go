@@ -145,10 +145,14 @@ func (t *hostTable) lead(name, to string) {
 // of the names whose match may have changed; a wildcard may match any of its
 // route configuration.
 func (s *Stream) rehost(changes [][]snapshot.Change) {
-	x := s.sub(xds.VirtualHostType)
-	if x == nil || x.hosts == nil || len(x.hosts.tables) == 0 {
-		return
+	for _, x := range s.subs {
+		if x.hosts != nil && len(x.hosts.tables) > 0 {
+			x.rehost(changes)
+		}
 	}
+}
+
+func (x *sub) rehost(changes [][]snapshot.Change) {
 	for _, list := range changes {
 		for i := range list {
 			switch c := &list[i]; c.Type {
@@ -356,7 +360,7 @@ func (x *sub) tablesOnDemand() []string {
 		return all
 	}
 	var l []string
-	if tables := x.stream.sub(xds.RouteType); tables != nil {
+	if tables := x.kin(xds.RouteType); tables != nil {
 		for n := range tables.names {
 			if _, ok := slices.BinarySearch(all, n); ok {
 				l = append(l, n)

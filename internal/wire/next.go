@@ -157,10 +157,10 @@ func (a *assembly) finish() *Response {
 		return nil
 	}
 	if a.late {
-		x.stream.released = append(x.stream.released, x.typ.URL)
+		x.stream.released = append(x.stream.released, x.asked)
 	}
 	x.mustAnswer = false
-	a.resp.TypeURL, a.resp.Nonce = x.typ.URL, x.stream.nextNonce()
+	a.resp.TypeURL, a.resp.Nonce = x.asked, x.stream.nextNonce()
 	if a.resp.Version == "" {
 		a.resp.Version = x.set().Version()
 	}

@@ -86,7 +86,7 @@ func (a *assembly) mayUpdate(o *owed, r *xds.Resource) verdict {
 	if !x.stream.aggregated() || !x.stage.refers() {
 		return ready
 	}
-	if v := x.stream.needs(r); v != ready {
+	if v := x.needs(r); v != ready {
 		return v
 	}
 	return a.inTurn(o)
@@ -152,8 +152,8 @@ func (x *sub) idle() bool { return !x.wildcard && len(x.names) == 0 }
 
 // needs looks for clusters of r that the client subscribes to but does not
 // have yet (XS-68, XS-70).
-func (s *Stream) needs(r *xds.Resource) verdict {
-	clusters := s.sub(xds.ClusterType)
+func (x *sub) needs(r *xds.Resource) verdict {
+	clusters := x.kin(xds.ClusterType)
 	if clusters == nil || clusters.quiet() {
 		return ready
 	}

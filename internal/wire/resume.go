@@ -40,16 +40,15 @@ func (x *sub) heldBack(now time.Time) bool {
 		return true
 	}
 	x.since, x.patienceOver = time.Time{}, true
-	x.stream.released = append(x.stream.released, x.typ.URL)
+	x.stream.released = append(x.stream.released, x.asked)
 	return false
 }
 
 func (x *sub) awaitsClusters() bool {
-	s := x.stream
-	if !s.resumed || !x.stage.refers() || x.lastNonce != "" || x.patienceOver {
+	if !x.stream.resumed || !x.stage.refers() || x.lastNonce != "" || x.patienceOver {
 		return false
 	}
-	clusters := s.sub(xds.ClusterType)
+	clusters := x.kin(xds.ClusterType)
 	return clusters != nil && clusters.introducing()
 }
 
@@ -94,7 +93,7 @@ func (x *sub) formerUse() verdict {
 		return ready
 	}
 	// The client's other first requests are read by the time it answers this one.
-	clusters := s.sub(xds.ClusterType)
+	clusters := x.kin(xds.ClusterType)
 	if x.stage <= stageEndpoints && clusters != nil && (clusters.sweep != nil || len(clusters.out) > 0) {
 		return waits
 	}
@@ -155,19 +154,20 @@ func (x *sub) heldFormerly(name string) bool { return x.skip[name] != "" }
 // endResumption forgets that there was a former stream, once the client has
 // accepted everything for which that matters.
 func (s *Stream) endResumption() {
-	clusters := s.sub(xds.ClusterType)
-	if !s.resumed || clusters == nil || !clusters.quiet() {
+	if !s.resumed {
 		return
 	}
-	begun := clusters.lastNonce != ""
+	clusters, begun := false, false
 	for _, y := range s.subs {
-		if !y.stage.refers() {
+		ofClusters := y.stage == stageClusters
+		if !ofClusters && !y.stage.refers() {
 			continue
 		}
 		if !y.quiet() {
 			return
 		}
-		begun = true
+		clusters = clusters || ofClusters
+		begun = begun || !ofClusters || y.lastNonce != ""
 	}
-	s.resumed = !begun
+	s.resumed = !clusters || !begun
 }

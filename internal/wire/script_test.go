@@ -23,7 +23,7 @@ import (
 // Commands:
 //
 //	stream [delta] [only=CDS] [errors] [keep-first] [limit=BYTES] [window=N] [silent=RDS] [substitute] [deny=NAME]
-//	       [max-names=N] [max-vain=N] [drop-extensions] [end-hosts]
+//	       [max-names=N] [max-vain=N] [drop-extensions] [end-hosts] [inexpressible=NAME@VERSION]
 //	    opens a new stream in place of the old one
 //	publish
 //	    each line sets a resource, "CDS x 1 EDS/x RDS/r alias=y", or removes one, "delete CDS x";
@@ -38,6 +38,7 @@ import (
 //	wait 5s
 //	status CDS
 //
+// A type with v2 behind it, CDSv2, is asked for by its name in v2; "inexpressible=NAME@VERSION" is what cannot be sent so.
 // Each prints what the request was and every response that is due: r/v@1=r/a,r/b is a virtual host with
 // the names it was asked for by, ?r/c one of a name that leads to none.
 func TestScripts(t *testing.T) {
@@ -120,6 +121,13 @@ func (s *script) start(t *testing.T, d *datadriven.TestData) {
 			cfg.EndHosts = true
 		case "keep-extensions":
 			cfg.KeepExtensions = true
+		case "inexpressible":
+			cfg.Inexpressible = func(r *xds.Resource) *wire.Status {
+				if r.Name()+"@"+r.Version() == val {
+					return &wire.Status{Code: wire.Internal, Message: "it cannot be said"}
+				}
+				return nil
+			}
 		case "silent":
 			url := kindURL(val)
 			cfg.SilentMissing = func(u string) bool { return u == url }
@@ -218,6 +226,9 @@ func hostsBody(word string) ([]byte, bool) {
 }
 
 func kindURL(api string) string {
+	if v3, v2 := strings.CutSuffix(api, "v2"); v2 {
+		return xds.V2Type(kindURL(v3))
+	}
 	if t, ok := xds.LookupType(api); ok {
 		return t.URL
 	}
@@ -354,6 +365,9 @@ func (s *script) checkDeadline(t *testing.T, d *datadriven.TestData) {
 }
 
 func api(url string) string {
+	if v3 := xds.V3Type(url); v3 != "" {
+		return api(v3) + "v2"
+	}
 	if t, ok := xds.LookupType(url); ok {
 		return t.API
 	}

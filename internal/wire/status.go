@@ -62,7 +62,7 @@ func (s *Stream) Status() []SubStatus {
 	list := make([]SubStatus, 0, len(s.subs))
 	for _, x := range s.subs {
 		st := x.status
-		st.TypeURL, st.Wildcard, st.Names = x.typ.URL, x.wildcard, len(x.names)
+		st.TypeURL, st.Wildcard, st.Names = x.asked, x.wildcard, len(x.names)
 		st.Outstanding, st.Due = len(x.out), x.due.len()
 		if st.Nack != nil {
 			n := *st.Nack

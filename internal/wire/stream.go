@@ -17,7 +17,9 @@ type Config struct {
 	Variant Variant
 	// Only is the type URL of a stream that carries one type; empty for ADS.
 	Only string
-	// Types finds the description of a type; default: those of xds.Types.
+	// Types finds the description of a type; default: those of xds.Types, and their
+	// names in v2 of the API. A description with another URL says that resources of
+	// that type are sent, under the URL that was asked for: the type's other form.
 	Types func(typeURL string) (xds.Type, bool)
 	// Gate bounds how long an ordered step waits for the ACKs of the step
 	// before it (XS-69). Default 5 s.
@@ -56,6 +58,9 @@ type Config struct {
 	Substitute func(typeURL, name string) *xds.Resource
 	// Deny, if set, returns why a client may not have a resource (XS-84).
 	Deny func(typeURL, name string) *Status
+	// Inexpressible, if set, returns why a resource cannot be sent under another
+	// URL than its own (XV-04).
+	Inexpressible func(*xds.Resource) *Status
 	// DropExtensions removes an extension configuration although a listener or
 	// cluster still refers to it (XS-66).
 	DropExtensions bool
@@ -94,7 +99,7 @@ type Stream struct {
 // NewStream starts a stream.
 func NewStream(cfg Config) *Stream {
 	if cfg.Types == nil {
-		cfg.Types = xds.LookupType
+		cfg.Types = describe
 	}
 	if cfg.Gate == 0 {
 		cfg.Gate = defaultGate
@@ -139,11 +144,11 @@ func (s *Stream) Publish(view *snapshot.Snapshot, changes ...[]snapshot.Change) 
 	for _, list := range changes {
 		for i := range list {
 			c := &list[i]
-			sub := s.sub(c.Type)
-			if sub == nil || !sub.changed(c, s.seq) {
-				continue
+			for _, sub := range s.subs {
+				if sub.typ.URL == c.Type && sub.changed(c, s.seq) {
+					ordered = ordered || orders(c)
+				}
 			}
-			ordered = ordered || orders(c)
 		}
 	}
 	s.rehost(changes)
@@ -184,11 +189,30 @@ func (s *Stream) Request(now time.Time, r *Request) (Outcome, error) {
 		sub.status.Opened = now
 		s.resume(r)
 	}
-	r.TypeURL = sub.typ.URL // which does not keep the message
+	r.TypeURL = sub.asked // which does not keep the message
+	var out Outcome
+	var err error
 	if s.cfg.Variant == Delta {
-		return sub.delta(now, r, opened)
+		out, err = sub.delta(now, r, opened)
+	} else {
+		out, err = sub.sotw(now, r, opened)
 	}
-	return sub.sotw(now, r, opened)
+	out.Type = sub.typ.URL
+	sub.leaveToOthers(&out)
+	return out, err
+}
+
+// leaveToOthers takes out of a request's outcome what the stream subscribes to
+// in another form of the type as well.
+func (x *sub) leaveToOthers(out *Outcome) {
+	for _, y := range x.stream.subs {
+		if y == x || y.typ.URL != x.typ.URL {
+			continue
+		}
+		also := func(n string) bool { return n == wildcardName && y.typ.Wildcard && y.wildcard || y.wants(n) }
+		out.Added = slices.DeleteFunc(out.Added, also)
+		out.Removed = slices.DeleteFunc(slices.Clone(out.Removed), also)
+	}
 }
 
 // SameNames reports whether a SotW request with this digest repeats the names
@@ -201,8 +225,15 @@ func (s *Stream) SameNames(typeURL, nonce string, digest uint64) bool {
 
 // Interests calls visit with every name subscribed to; "*" is the wildcard.
 func (s *Stream) Interests(visit func(typeURL, name string)) {
-	for _, x := range s.subs {
-		x.interests(visit)
+	for i, x := range s.subs {
+		x.interests(func(typeURL, name string) {
+			before := func(y *sub) bool {
+				return y.typ.URL == typeURL && (y.wants(name) || name == wildcardName && y.wildcard)
+			}
+			if !slices.ContainsFunc(s.subs[:i], before) { // in two forms of a type
+				visit(typeURL, name)
+			}
+		})
 	}
 }
 
@@ -229,13 +260,40 @@ func (s *Stream) fillType(r *Request) error {
 
 func (s *Stream) aggregated() bool { return s.cfg.Only == "" }
 
-func (s *Stream) sub(typeURL string) *sub {
+// sub is the sub-stream for which a type URL was asked.
+func (s *Stream) sub(asked string) *sub {
 	for _, x := range s.subs {
-		if x.typ.URL == typeURL {
+		if x.asked == asked {
 			return x
 		}
 	}
 	return nil
+}
+
+// kin is the stream's sub-stream of another type, which may be asked for in two
+// forms: then it is the one in the form that this one has.
+func (x *sub) kin(typeURL string) *sub {
+	var other *sub
+	for _, y := range x.stream.subs {
+		if y.typ.URL != typeURL {
+			continue
+		}
+		if y.otherForm() == x.otherForm() {
+			return y
+		}
+		other = y
+	}
+	return other
+}
+
+// otherForm reports whether resources are sent under another URL than their own.
+func (x *sub) otherForm() bool { return x.asked != x.typ.URL }
+
+// describe is the default of Config.Types.
+func describe(typeURL string) (xds.Type, bool) {
+	v3 := cmp.Or(xds.V3Type(typeURL), typeURL)
+	t, ok := xds.LookupType(v3)
+	return t, ok && t.URL == v3
 }
 
 func (s *Stream) open(typeURL string) *sub {
@@ -243,8 +301,11 @@ func (s *Stream) open(typeURL string) *sub {
 	if !known {
 		t = xds.Type{URL: strings.Clone(typeURL)}
 	}
-	x := &sub{stream: s, typ: t, known: known, stage: stageOf(typeURL)}
-	if typeURL == xds.VirtualHostType && s.cfg.Variant == Delta {
+	x := &sub{stream: s, asked: t.URL, typ: t, known: known, stage: stageOf(t.URL)}
+	if typeURL != t.URL {
+		x.asked = strings.Clone(typeURL)
+	}
+	if t.URL == xds.VirtualHostType && s.cfg.Variant == Delta {
 		x.hosts = &hosts{tables: map[string]*hostTable{}, recheck: map[string]struct{}{}, vain: vain{set: map[string]struct{}{}}}
 	}
 	i, _ := slices.BinarySearchFunc(s.subs, x, func(a, b *sub) int { return int(a.stage) - int(b.stage) })

@@ -17,6 +17,7 @@ const wildcardName = "*"
 // the client holds of it where that differs from the stream's snapshot.
 type sub struct {
 	stream *Stream
+	asked  string // the type URL of requests and responses
 	typ    xds.Type
 	known  bool
 	stage  stage
@@ -340,7 +341,7 @@ func (x *sub) besideWildcard(name string, f *refusal) bool {
 
 // ifCovered is the resource if the client holds it, given that it was sent it.
 func (x *sub) ifCovered(r *xds.Resource) *xds.Resource {
-	if r == nil || !x.covers(r) || x.denied(r.Name()) != nil {
+	if r == nil || !x.covers(r) || x.withheldFrom(r.Name()) != nil || x.inexpressible(r) != nil {
 		return nil
 	}
 	return r

@@ -60,7 +60,7 @@ func (a *assembly) sweepsInBulk() bool {
 	x := a.x
 	named := func(sent *Sent) bool { return len(sent.items) > 0 }
 	return !x.sweep.again && !slices.ContainsFunc(x.out, named) && len(x.skip) == 0 && x.due.len() == 0 && len(x.names) == 0 &&
-		x.stream.cfg.Deny == nil && x.set() == x.sweep.set
+		x.deniesNone() && x.set() == x.sweep.set
 }
 
 // sweepOne takes one resource as it is now, if it still is and the client does

@@ -15,7 +15,7 @@ func (x *sub) warm(seq uint64, parents ...*xds.Resource) {
 	if child == "" || !x.stream.aggregated() {
 		return
 	}
-	y := x.stream.sub(child)
+	y := x.kin(child)
 	if y == nil {
 		return
 	}

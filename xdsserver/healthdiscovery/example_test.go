@@ -3,6 +3,8 @@ package healthdiscovery_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	healthv3 "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
 	"google.golang.org/grpc"
@@ -34,9 +36,10 @@ func Example() {
 
 	g := grpc.NewServer()
 	server.Register(g)
-	for name := range g.GetServiceInfo() {
+	for _, name := range slices.Sorted(maps.Keys(g.GetServiceInfo())) {
 		fmt.Println("serving", name)
 	}
 	// Output:
+	// serving envoy.service.discovery.v2.HealthDiscoveryService
 	// serving envoy.service.health.v3.HealthDiscoveryService
 }

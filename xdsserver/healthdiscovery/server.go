@@ -4,9 +4,11 @@ import (
 	"log/slog"
 	"sync"
 
+	hdsv2 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v2"
 	healthv3 "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
 	"google.golang.org/grpc"
 
+	"github.com/xebec-proxy/xebec/internal/apiv2"
 	"github.com/xebec-proxy/xebec/xdsserver/internal/reporting"
 )
 
@@ -23,6 +25,8 @@ type Server struct {
 	gate     *reporting.Gate
 	nodes    *reporting.Roster[node]
 	subs     reporting.Subscribers[NodeHealth]
+	// converter is made for the first client that speaks v2.
+	converter func() *apiv2.Converter
 
 	mu        sync.Mutex // guards what follows
 	refreshed chan struct{}
@@ -49,13 +53,15 @@ func New(opts ...Option) (*Server, error) {
 		provider: o.provider, limits: limits, log: o.logger,
 		gate:      reporting.NewGate(terms, o.allow, o.logger),
 		nodes:     reporting.NewRoster(terms, capacity, func() *node { return &node{} }),
+		converter: sync.OnceValue(apiv2.New),
 		refreshed: make(chan struct{}),
 	}, nil
 }
 
-// Register adds the service to a gRPC server.
+// Register adds the service to a gRPC server, that of v3 and that of v2.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	healthv3.RegisterHealthDiscoveryServiceServer(r, s)
+	hdsv2.RegisterHealthDiscoveryServiceServer(r, &serverV2{srv: s})
 }
 
 // Refresh asks the provider again for every open stream, and sends what it

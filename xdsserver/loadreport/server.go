@@ -66,8 +66,11 @@ func New(opts ...Option) (*Server, error) {
 	}, nil
 }
 
-// Register adds the service to a gRPC server.
-func (s *Server) Register(r grpc.ServiceRegistrar) { lrsv3.RegisterLoadReportingServiceServer(r, s) }
+// Register adds the service to a gRPC server, that of v3 and that of v2.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	lrsv3.RegisterLoadReportingServiceServer(r, s)
+	r.RegisterService(inV2(), s)
+}
 
 // Config is what clients are asked for now.
 func (s *Server) Config() Config {
