@@ -84,6 +84,9 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 		}
 	}
 	e = &clusterEntry{Cluster: cl, lease: lease}
+	if _, _, eds := cl.EDS(); eds {
+		e.versionText = lease.Text("version_text")
+	}
 	e.opt = poolOptions(cl)
 	if e.opt.Filters, err = p.upstreamFilters("http_filters", cl.HTTP.Filters); err != nil {
 		return nil, fmt.Errorf("cluster %q: %w", c.GetName(), err)

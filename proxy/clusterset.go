@@ -35,16 +35,17 @@ type clusterEntry struct {
 	tls    []*clientTLS // of the cluster's transport sockets
 	// sockets are the same by the number of the match that selects them, plus 1;
 	// nil where bytes are raw. Empty without TLS.
-	sockets []*clientTLS
-	secrets []*secretUser
-	checker *healthcheck.Checker // nil without health checks
-	checks  context.CancelFunc   // ends it; nil before it runs
-	eds     *edsState
-	again   bool               // the assignment is to be sent again
-	fetch   *time.Timer        // ends waiting for the assignment
-	ask     *time.Timer        // asks for it again
-	stop    context.CancelFunc // of Run
-	lease   *stats.Lease       // of the statistics
+	sockets     []*clientTLS
+	secrets     []*secretUser
+	checker     *healthcheck.Checker // nil without health checks
+	checks      context.CancelFunc   // ends it; nil before it runs
+	eds         *edsState
+	again       bool               // the assignment is to be sent again
+	fetch       *time.Timer        // ends waiting for the assignment
+	ask         *time.Timer        // asks for it again
+	stop        context.CancelFunc // of Run
+	lease       *stats.Lease       // of the statistics
+	versionText *stats.Text        // of the assignment; nil without EDS
 }
 
 // warm reports whether everything the cluster waits for has come.

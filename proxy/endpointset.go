@@ -5,13 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
-	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
 // edsState is an assignment of one source, and the clusters that have their
@@ -48,7 +46,7 @@ func (r *Resources) attachEDS(e *clusterEntry) {
 		s = &edsState{name: name, source: source}
 		r.endpoints[name] = append(r.endpoints[name], s)
 		r.tell.add(true, EndpointType, name, source)
-		r.p.stat.Main().Inc(e.Stats.UpdateAttempt)
+		e.subscription().asked(r.p.stat.Main(), source)
 	}
 	replaces := slices.ContainsFunc(s.users, func(u *clusterEntry) bool { return u.Name() == e.Name() })
 	s.users = append(s.users, e)
@@ -70,7 +68,8 @@ func (r *Resources) attachEDS(e *clusterEntry) {
 		r.p.component("upstream").Warn("the endpoints in force do not suit a new cluster", "error", err)
 		return
 	}
-	r.showVersion(e.Stats.Version, s.version)
+	r.p.stat.Main().Inc(e.Stats.UpdateAttempt)
+	e.subscription().inForce(r.p.stat.Main(), time.Now(), s.version)
 }
 
 // askAgainAfter is how long a server that knows of a change of a cluster has to send
@@ -136,14 +135,14 @@ func (r *Resources) SetEndpoints(source *corev3.ConfigSource, la *endpointv3.Clu
 }
 
 func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, version string) error {
+	m, begun := r.p.stat.Main(), time.Now()
 	from, encoded, err := newEncoded(la, version)
 	if err == nil && s.last != nil && s.same(&from) {
 		s.version, s.rejected = version, nil
 		r.refresh(s)
 		for _, e := range slices.Clone(s.users) { // settling a cluster ends the former one
-			r.showVersion(e.Stats.Version, version)
-			r.p.stat.Main().Inc(e.Stats.UpdateSuccess)
-			r.p.stat.Main().Inc(e.Stats.UpdateNoRebuild)
+			e.subscription().accepted(m, begun, version)
+			m.Inc(e.Stats.UpdateNoRebuild)
 			r.sentAgain(e)
 		}
 		return nil
@@ -160,7 +159,7 @@ func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, ve
 	}
 	if err != nil {
 		for _, e := range s.users {
-			r.p.stat.Main().Inc(e.Stats.Discovery.UpdateRejected)
+			e.subscription().rejected(m)
 		}
 		s.rejected = &failure{la, version, time.Now(), err}
 		return fmt.Errorf("endpoints %q: %w", la.GetClusterName(), err)
@@ -168,15 +167,20 @@ func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, ve
 	s.last, s.life, s.origin, s.rejected = encoded, cluster.StaleAfter(la), from, nil
 	r.refresh(s)
 	for i, e := range users {
-		r.showVersion(e.Stats.Version, version)
 		r.give(e, read[i])
+		m.Inc(e.Stats.UpdateAttempt) // Use counts the success
+		e.subscription().inForce(m, begun, version)
 	}
 	return nil
 }
 
-// showVersion sets a gauge to the hash of a version, as Envoy does.
-func (r *Resources) showVersion(g stats.Gauge, version string) {
-	r.p.stat.Main().GaugeSetUint(g, xxhash.Sum64String(version))
+// subscription is what an EDS cluster counts of its assignment.
+func (e *clusterEntry) subscription() *subscription {
+	s, d := e.Stats, e.Stats.Discovery
+	return &subscription{subscriptionStats{
+		InitFetchTimeout: d.InitFetchTimeout, UpdateAttempt: s.UpdateAttempt, UpdateFailure: s.UpdateFailure, UpdateRejected: d.UpdateRejected,
+		UpdateSuccess: s.UpdateSuccess, UpdateDuration: d.UpdateDuration, UpdateTime: d.UpdateTime, Version: s.Version,
+	}, e.versionText}
 }
 
 // give makes an assignment a cluster's.

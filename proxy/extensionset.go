@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
@@ -44,17 +43,10 @@ type extensionUser struct {
 
 // extensionStats are "extension_config_discovery.<kind>.<name>." (BS-31).
 type extensionStats struct {
-	ConfigConflict   stats.Counter   `stat:"config_conflict"`
-	ConfigFail       stats.Counter   `stat:"config_fail"`
-	ConfigReload     stats.Counter   `stat:"config_reload"`
-	InitFetchTimeout stats.Counter   `stat:"init_fetch_timeout"`
-	UpdateAttempt    stats.Counter   `stat:"update_attempt"`
-	UpdateFailure    stats.Counter   `stat:"update_failure"`
-	UpdateRejected   stats.Counter   `stat:"update_rejected"`
-	UpdateSuccess    stats.Counter   `stat:"update_success"`
-	UpdateDuration   stats.Histogram `stat:"update_duration,ms"`
-	UpdateTime       stats.Gauge     `stat:"update_time"`
-	Version          stats.Gauge     `stat:"version"`
+	subscription
+	ConfigConflict stats.Counter `stat:"config_conflict"`
+	ConfigFail     stats.Counter `stat:"config_fail"`
+	ConfigReload   stats.Counter `stat:"config_reload"`
 }
 
 // knownHTTP refuses types that no HTTP filter has.
@@ -107,9 +99,10 @@ func (r *Resources) attachExtension(u *extensionUser) {
 	if s == nil {
 		s = &extensionState{kind: u.Kind, name: u.Name, source: source, scope: r.p.stat.Scope("extension_config_discovery." + string(u.Kind) + "." + u.Name)}
 		s.scope.Fill(&s.stats)
+		s.stats.text = s.scope.Text("version_text")
 		r.extensions[u.Name] = append(r.extensions[u.Name], s)
 		r.tell.add(true, ExtensionType, u.Name, source)
-		m.Inc(s.stats.UpdateAttempt)
+		s.stats.asked(m, source)
 	}
 	s.users = append(s.users, u)
 	u.state = s
@@ -185,11 +178,12 @@ func (r *Resources) SetExtension(source *corev3.ConfigSource, c *corev3.TypedExt
 }
 
 func (r *Resources) reconfigure(s *extensionState, c *corev3.TypedExtensionConfig, version string) error {
-	m := r.p.stat.Main()
+	m, begun := r.p.stat.Main(), time.Now()
 	from, err := newOrigin(c, version)
 	if err == nil && s.last != nil && !s.gone && s.same(&from) {
 		s.rejected = nil
-		s.accept(r, version)
+		s.version = version
+		s.stats.accepted(m, begun, version)
 		return nil
 	}
 	for _, u := range s.users {
@@ -208,8 +202,7 @@ func (r *Resources) reconfigure(s *extensionState, c *corev3.TypedExtensionConfi
 		}
 	}
 	if err != nil {
-		m.Inc(s.stats.UpdateAttempt)
-		m.Inc(s.stats.UpdateRejected)
+		s.stats.rejected(m)
 		m.Inc(s.stats.ConfigFail)
 		s.rejected = &failure{c, version, time.Now(), err}
 		for _, u := range s.users {
@@ -219,24 +212,13 @@ func (r *Resources) reconfigure(s *extensionState, c *corev3.TypedExtensionConfi
 		return fmt.Errorf("filter %q: %w", c.GetName(), err)
 	}
 	s.last, s.gone, s.origin, s.rejected = c, false, from, nil
-	s.accept(r, version)
+	s.stats.accepted(m, begun, version)
 	m.Inc(s.stats.ConfigReload)
 	for i, u := range s.users {
 		u.take(r, installs[i])
 	}
 	r.settleListeners()
 	return nil
-}
-
-// accept counts an update that was taken.
-func (s *extensionState) accept(r *Resources, version string) {
-	m := r.p.stat.Main()
-	s.version = version
-	m.Inc(s.stats.UpdateAttempt) // as Envoy counts them
-	m.Inc(s.stats.UpdateSuccess)
-	m.GaugeSet(s.stats.UpdateTime, time.Now().UnixMilli())
-	m.GaugeSetUint(s.stats.Version, xxhash.Sum64String(version))
-	s.scope.Text("version_text").Set(version)
 }
 
 // checkExtension refuses what is not valid or not built, as a filter of a kind.

@@ -41,16 +41,14 @@ type hostUser interface {
 // vhdsStats are "http.<prefix>.rds.vhds.<name>.", and "vhds.<name>." for routes
 // that are not discovered themselves.
 type vhdsStats struct {
-	ConfigReload     stats.Counter   `stat:"config_reload"`
-	InitFetchTimeout stats.Counter   `stat:"init_fetch_timeout"`
-	UpdateAttempt    stats.Counter   `stat:"update_attempt"`
-	UpdateEmpty      stats.Counter   `stat:"update_empty"`
-	UpdateFailure    stats.Counter   `stat:"update_failure"`
-	UpdateRejected   stats.Counter   `stat:"update_rejected"`
-	UpdateSuccess    stats.Counter   `stat:"update_success"`
-	UpdateDuration   stats.Histogram `stat:"update_duration,ms"`
-	UpdateTime       stats.Gauge     `stat:"update_time"`
-	Version          stats.Gauge     `stat:"version"`
+	subscription
+	ConfigReload stats.Counter `stat:"config_reload"`
+	UpdateEmpty  stats.Counter `stat:"update_empty"`
+}
+
+func (s *vhdsStats) fill(scope *stats.Scope) {
+	scope.Fill(s)
+	s.text = scope.Text("version_text")
 }
 
 // each calls do for the statistics of all users.
@@ -101,7 +99,7 @@ func (r *Resources) joinHosts(u hostUser, name string, source *corev3.ConfigSour
 	}
 	s.users = append(s.users, u)
 	for _, st := range u.hostStats() {
-		r.p.stat.Main().Inc(st.UpdateAttempt)
+		st.asked(r.p.stat.Main(), source)
 	}
 	return s
 }
@@ -204,21 +202,18 @@ func (r *Resources) Answered(source *corev3.ConfigSource, table, version string,
 	if r.stopped {
 		return
 	}
-	m, now := r.p.stat.Main(), time.Now().UnixMilli()
+	m, now := r.p.stat.Main(), time.Now()
 	for _, s := range r.hosts[table] {
 		if !sameSource(s.source, source) {
 			continue
 		}
 		s.each(func(st *vhdsStats) {
-			m.Inc(st.UpdateAttempt)
 			if err != nil {
 				m.Inc(st.UpdateAttempt) // twice, as Envoy
-				m.Inc(st.UpdateRejected)
+				st.rejected(m)
 				return
 			}
-			m.Inc(st.UpdateSuccess)
-			m.GaugeSet(st.UpdateTime, now)
-			r.showVersion(st.Version, version)
+			st.accepted(m, now, version)
 		})
 		if !s.over {
 			r.hostsCame(s)

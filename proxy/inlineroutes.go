@@ -32,7 +32,7 @@ func (d *chainDeps) discoverHosts(p *Proxy, rc *routev3.RouteConfiguration, buil
 		u.tables[i] = t
 	}
 	u.shown.Store(rc)
-	p.stat.Scope("vhds." + rc.GetName()).Fill(&u.stats)
+	u.stats.fill(p.stat.Scope("vhds." + rc.GetName()))
 	d.growing = append(d.growing, u)
 	return func(worker int) *route.Table { return u.tables[worker] }, nil
 }

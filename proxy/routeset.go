@@ -49,18 +49,18 @@ type routeUser struct {
 
 // rdsStats are "http.<prefix>.rds.<name>." (RT-13).
 type rdsStats struct {
-	ConfigReload     stats.Counter   `stat:"config_reload"`
-	ConfigReloadTime stats.Gauge     `stat:"config_reload_time_ms"`
-	InitFetchTimeout stats.Counter   `stat:"init_fetch_timeout"`
-	UpdateAttempt    stats.Counter   `stat:"update_attempt"`
-	UpdateEmpty      stats.Counter   `stat:"update_empty"`
-	UpdateFailure    stats.Counter   `stat:"update_failure"`
-	UpdateRejected   stats.Counter   `stat:"update_rejected"`
-	UpdateSuccess    stats.Counter   `stat:"update_success"`
-	UpdateDuration   stats.Histogram `stat:"update_duration,ms"`
-	UpdateTime       stats.Gauge     `stat:"update_time"`
-	Version          stats.Gauge     `stat:"version"`
+	subscription
+	ConfigReload     stats.Counter `stat:"config_reload"`
+	ConfigReloadTime stats.Gauge   `stat:"config_reload_time_ms"`
+	UpdateEmpty      stats.Counter `stat:"update_empty"`
 }
+
+func (s *rdsStats) fill(scope *stats.Scope) {
+	scope.Fill(s)
+	s.text = scope.Text("version_text")
+}
+
+func (u *routeUser) subscription() *subscription { return &u.stats.subscription }
 
 // wait is the waiting for a resource.
 type wait struct {
@@ -84,7 +84,7 @@ func (w *wait) halt() {
 // belongs to deps.
 func (d *chainDeps) discoverRoutes(rds *hcmv3.Rds, prefix *stats.Scope, build func(*routev3.RouteConfiguration) (*route.Table, error)) func(int) *route.Table {
 	u := &routeUser{name: rds.GetRouteConfigName(), source: rds.GetConfigSource(), build: build, prefix: prefix, tables: make([]*route.Table, d.workers)}
-	prefix.Scope("rds." + u.name).Fill(&u.stats)
+	u.stats.fill(prefix.Scope("rds." + u.name))
 	d.routes = append(d.routes, u)
 	return func(worker int) *route.Table { return u.tables[worker] }
 }
@@ -95,7 +95,7 @@ func (r *Resources) attachRoutes(u *routeUser) {
 		s = &routeState{name: u.name, source: u.source}
 		r.routes[u.name] = append(r.routes[u.name], s)
 		r.tell.add(true, RouteType, u.name, u.source)
-		r.p.stat.Main().Inc(u.stats.UpdateAttempt)
+		u.stats.asked(r.p.stat.Main(), u.source)
 	}
 	s.users = append(s.users, u)
 	u.state = s
@@ -124,7 +124,12 @@ func (u *routeUser) take(r *Resources, s *routeState, t *route.Table) {
 	u.countReload(r, s)
 }
 
+// countReload counts routes that were put in force: once for those who count by
+// the same names.
 func (u *routeUser) countReload(r *Resources, s *routeState) {
+	if i := slices.IndexFunc(s.users, func(x *routeUser) bool { return x.stats == u.stats }); i >= 0 && s.users[i] != u {
+		return
+	}
 	m := r.p.stat.Main()
 	m.Inc(u.stats.ConfigReload)
 	m.GaugeSet(u.stats.ConfigReloadTime, s.at.UnixMilli())
@@ -168,16 +173,14 @@ func (r *Resources) SetRoutes(source *corev3.ConfigSource, rc *routev3.RouteConf
 }
 
 func (r *Resources) reroute(s *routeState, rc *routev3.RouteConfiguration, version string) error {
-	m := r.p.stat.Main()
+	m, begun := r.p.stat.Main(), time.Now()
+	accepted := func(s *subscription) { s.accepted(m, begun, version) }
 	from, err := newOrigin(route.WithoutHosts(rc), version)
 	kept := s.own.stayed(rc.GetVirtualHosts())
 	if err == nil && s.last != nil && s.same(&from) && s.own.all(kept) {
 		s.own = s.own.again(rc)
 		s.version, s.rejected = version, nil
-		for _, u := range s.users {
-			m.Inc(u.stats.UpdateSuccess)
-			r.showVersion(u.stats.Version, version)
-		}
+		subscriptions(s.users, (*routeUser).subscription, accepted)
 		return nil
 	}
 	var checked *checkedRoutes
@@ -194,17 +197,14 @@ func (r *Resources) reroute(s *routeState, rc *routev3.RouteConfiguration, versi
 		tables, err = s.build(merged)
 	}
 	if err != nil {
-		for _, u := range s.users {
-			m.Inc(u.stats.UpdateRejected)
-		}
+		subscriptions(s.users, (*routeUser).subscription, func(s *subscription) { s.rejected(m) })
 		s.rejected = &failure{rc, version, time.Now(), err}
 		return fmt.Errorf("routes %q: %w", rc.GetName(), err)
 	}
 	s.own, s.last, s.origin, s.rejected = checked, merged, from, nil
 	r.moveHosts(s)
+	subscriptions(s.users, (*routeUser).subscription, accepted)
 	for i, u := range slices.Clone(s.users) { // those of scopes may leave
-		m.Inc(u.stats.UpdateSuccess)
-		r.showVersion(u.stats.Version, version)
 		u.take(r, s, tables[i])
 	}
 	r.settleListeners()
@@ -213,8 +213,10 @@ func (r *Resources) reroute(s *routeState, rc *routev3.RouteConfiguration, versi
 
 // noRoutes ends the waiting for routes that do not exist.
 func (r *Resources) noRoutes(s *routeState) {
-	for _, u := range slices.Clone(s.users) { // those of scopes may leave
+	for _, u := range s.users {
 		r.p.stat.Main().Inc(u.stats.UpdateEmpty)
+	}
+	for _, u := range slices.Clone(s.users) { // those of scopes may leave
 		u.end()
 		if u.settled != nil {
 			u.settled()
@@ -300,7 +302,7 @@ func (s *routeState) hostStats() []*vhdsStats {
 	for i, u := range s.users {
 		if u.vhds == nil {
 			u.vhds = &vhdsStats{}
-			u.prefix.Scope("rds.vhds." + u.name).Fill(u.vhds)
+			u.vhds.fill(u.prefix.Scope("rds.vhds." + u.name))
 		}
 		out[i] = u.vhds
 	}

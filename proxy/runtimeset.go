@@ -7,8 +7,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	runtimev3 "github.com/envoyproxy/go-control-plane/envoy/service/runtime/v3"
-
-	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
 // runtimeState is a layer of the runtime that is discovered (BS-38). The layers
@@ -24,14 +22,7 @@ type runtimeState struct {
 
 // rtdsStats are those of all discovered layers together, "runtime.".
 type rtdsStats struct {
-	InitFetchTimeout stats.Counter   `stat:"init_fetch_timeout"`
-	UpdateAttempt    stats.Counter   `stat:"update_attempt"`
-	UpdateFailure    stats.Counter   `stat:"update_failure"`
-	UpdateRejected   stats.Counter   `stat:"update_rejected"`
-	UpdateSuccess    stats.Counter   `stat:"update_success"`
-	UpdateDuration   stats.Histogram `stat:"update_duration,ms"`
-	UpdateTime       stats.Gauge     `stat:"update_time"`
-	Version          stats.Gauge     `stat:"version"`
+	subscriptionStats
 }
 
 // buildRuntime notes the layers that are discovered.

@@ -60,26 +60,23 @@ func (r *Resources) SetScopedRoutes(source *corev3.ConfigSource, set []*routev3.
 }
 
 func (r *Resources) rescope(s *scopeState, set []*routev3.ScopedRouteConfiguration, removed []string, version string) error {
-	m := r.p.stat.Main()
+	m, begun := r.p.stat.Main(), time.Now()
 	change, err := r.scopeChange(s, set, removed)
 	tables := make([][]*route.Table, len(s.users))
 	for i, u := range s.users {
-		m.Inc(u.stats.UpdateAttempt)
 		if err == nil {
 			tables[i], err = u.inlineTables(change.set)
 		}
 	}
 	if err != nil {
-		for _, u := range s.users {
-			m.Inc(u.stats.UpdateRejected)
-		}
+		subscriptions(s.users, (*scopeUser).subscription, func(s *subscription) { s.rejected(m) })
 		s.rejected = &failure{config: firstOf(set), version: version, at: time.Now(), err: err}
 		return err
 	}
 	s.came, s.rejected, s.version, s.at = true, nil, version, time.Now()
 	s.commit(change)
+	subscriptions(s.users, (*scopeUser).subscription, func(s *subscription) { s.accepted(m, begun, version) })
 	for i, u := range s.users {
-		m.Inc(u.stats.UpdateSuccess)
 		u.change(r, change, tables[i])
 		u.tell(r, s)
 	}
@@ -226,7 +223,7 @@ func (r *Resources) attachScopes(u *scopeUser) {
 		s = &scopeState{source: u.source, scopes: map[string]*scopeEntry{}, keys: map[string]string{}}
 		r.scopes = append(r.scopes, s)
 		r.tell.add(true, ScopedRouteType, everyName, u.source)
-		r.p.stat.Main().Inc(u.stats.UpdateAttempt)
+		u.stats.asked(r.p.stat.Main(), u.source)
 	}
 	s.users = append(s.users, u)
 	u.state = s

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/xebec-proxy/xebec/internal/dataplane/demand"
@@ -24,7 +23,6 @@ type scopeUser struct {
 	routes map[string]*scopeRoutes // by the name of the route configuration
 	keys   map[string]*scopePlace
 	stats  scopeStats
-	text   *stats.Text
 	state  *scopeState // nil until it is attached
 	loaded int64       // scopes that have got their routes on demand
 	ready  bool        // the first scopes and their routes have come
@@ -33,20 +31,13 @@ type scopeUser struct {
 
 // scopeStats are "http.<prefix>.scoped_rds.<name>." (RT-11).
 type scopeStats struct {
-	ActiveScopes     stats.Gauge     `stat:"active_scopes"`
-	AllScopes        stats.Gauge     `stat:"all_scopes"`
-	ConfigReload     stats.Counter   `stat:"config_reload"`
-	ConfigReloadTime stats.Gauge     `stat:"config_reload_time_ms"`
-	InitFetchTimeout stats.Counter   `stat:"init_fetch_timeout"`
-	OnDemandScopes   stats.Gauge     `stat:"on_demand_scopes"`
-	UpdateAttempt    stats.Counter   `stat:"update_attempt"`
-	UpdateEmpty      stats.Counter   `stat:"update_empty"`
-	UpdateFailure    stats.Counter   `stat:"update_failure"`
-	UpdateRejected   stats.Counter   `stat:"update_rejected"`
-	UpdateSuccess    stats.Counter   `stat:"update_success"`
-	UpdateDuration   stats.Histogram `stat:"update_duration,ms"`
-	UpdateTime       stats.Gauge     `stat:"update_time"`
-	Version          stats.Gauge     `stat:"version"`
+	subscription
+	ActiveScopes     stats.Gauge   `stat:"active_scopes"`
+	AllScopes        stats.Gauge   `stat:"all_scopes"`
+	ConfigReload     stats.Counter `stat:"config_reload"`
+	ConfigReloadTime stats.Gauge   `stat:"config_reload_time_ms"`
+	OnDemandScopes   stats.Gauge   `stat:"on_demand_scopes"`
+	UpdateEmpty      stats.Counter `stat:"update_empty"`
 }
 
 // scopeRoutes are routes of RDS that scopes of one connection manager share.
@@ -109,10 +100,12 @@ func (d *chainDeps) discoverScopes(s *hcm.Scoped) func(int) *route.Scopes {
 	}
 	own := s.Scope.Scope("scoped_rds." + s.Config.GetName())
 	own.Fill(&u.stats)
-	u.text = own.Text("version_text")
+	u.stats.text = own.Text("version_text")
 	d.scopes = append(d.scopes, u)
 	return func(worker int) *route.Scopes { return u.scopes[worker] }
 }
+
+func (u *scopeUser) subscription() *subscription { return &u.stats.subscription }
 
 // inlineTables builds the tables that stand in scopes.
 func (u *scopeUser) inlineTables(set []*scopeEntry) ([]*route.Table, error) {
@@ -238,7 +231,7 @@ func (u *scopeUser) useRoutes(r *Resources, name string) *scopeRoutes {
 	s := u.routes[name]
 	if s == nil {
 		x := &routeUser{name: name, source: u.Config.GetRdsConfigSource(), build: u.Discovered(), prefix: u.Scope, tables: make([]*route.Table, len(u.scopes))}
-		u.Scope.Scope("rds." + name).Fill(&x.stats)
+		x.stats.fill(u.Scope.Scope("rds." + name))
 		s = &scopeRoutes{routeUser: x, waiting: map[string]*scopePlace{}}
 		x.settled = func() { u.advance(r, s.waiting, map[string]*scopeTarget{}) }
 		u.routes[name] = s
@@ -342,9 +335,6 @@ func (u *scopeUser) tell(r *Resources, s *scopeState) {
 	if s.came {
 		m.Inc(u.stats.ConfigReload)
 		m.GaugeSet(u.stats.ConfigReloadTime, s.at.UnixMilli())
-		m.GaugeSet(u.stats.UpdateTime, s.at.UnixMilli())
-		m.GaugeSetUint(u.stats.Version, xxhash.Sum64String(s.version))
-		u.text.Set(s.version)
 	}
 	u.count(r, s)
 }

@@ -28,6 +28,12 @@ type secretState struct {
 	last   *tlsv3.Secret // in force, or nil
 	origin
 	rejected *failure
+	stats    sdsStats
+}
+
+// sdsStats are "sds.<name>." (ST-07).
+type sdsStats struct {
+	subscription
 }
 
 // finder finds a discovered secret, nil if it has not come.
@@ -123,6 +129,10 @@ func (r *Resources) attachSecrets(u *secretUser) {
 		s := r.secretOf(c)
 		if s == nil {
 			s = &secretState{name: c.GetName(), source: c.GetSdsConfig()}
+			scope := r.p.stat.Scope("sds." + s.name)
+			scope.Fill(&s.stats)
+			s.stats.text = scope.Text("version_text")
+			s.stats.asked(r.p.stat.Main(), s.source)
 			r.secrets[s.name] = append(r.secrets[s.name], s)
 			r.tell.add(true, SecretType, s.name, s.source)
 		} else {
@@ -147,6 +157,11 @@ func (r *Resources) attachSecrets(u *secretUser) {
 func (r *Resources) startSecrets(u *secretUser) {
 	r.startWait(&u.wait, u.needs[0].GetSdsConfig(), func() {
 		r.p.component("connection").Warn("not all secrets came within initial_fetch_timeout", "secret", u.needs[0].GetName())
+		for _, s := range u.states {
+			if s.last == nil {
+				r.p.stat.Main().Inc(s.stats.InitFetchTimeout)
+			}
+		}
 		r.settleUser(u)
 	})
 }
@@ -181,9 +196,11 @@ func (r *Resources) SetSecret(source *corev3.ConfigSource, secret *tlsv3.Secret,
 }
 
 func (r *Resources) supply(s *secretState, secret *tlsv3.Secret, version string) error {
+	m, begun := r.p.stat.Main(), time.Now()
 	from, err := newOrigin(secret, version)
 	if err == nil && s.last != nil && s.same(&from) && !readsFiles(secret) {
 		s.version, s.rejected = version, nil
+		s.stats.accepted(m, begun, version)
 		return nil
 	}
 	var checked *tlsv3.Secret
@@ -205,10 +222,12 @@ func (r *Resources) supply(s *secretState, secret *tlsv3.Secret, version string)
 		}
 	}
 	if err != nil {
+		s.stats.rejected(m)
 		s.rejected = &failure{secret, version, time.Now(), err}
 		return fmt.Errorf("secret %q: %w", secret.GetName(), err)
 	}
 	s.last, s.origin, s.rejected = checked, from, nil
+	s.stats.accepted(m, begun, version)
 	for i, u := range users {
 		if installs[i] != nil {
 			installs[i]()

@@ -27,6 +27,8 @@ type Labels struct {
 	Server string
 	// TypeURL is the resource type; empty for what concerns an aggregated stream.
 	TypeURL string
+	// Source tells sources with equal servers apart; it is not to be called.
+	Source *Source
 }
 
 // Stat is the name of a statistic, as Envoy has it for a subscription or under
@@ -78,16 +80,16 @@ func (noMetrics) SetText(Stat, Labels, string)        {}
 func (noMetrics) Observe(Stat, Labels, time.Duration) {}
 
 func (s *Source) count(st Stat, l *link, typeURL string, n uint64) {
-	s.cfg.Metrics.Add(st, Labels{Server: l.srv.Name, TypeURL: typeURL}, n)
+	s.cfg.Metrics.Add(st, Labels{Server: l.srv.Name, TypeURL: typeURL, Source: s}, n)
 }
 
 func (s *Source) gauge(st Stat, l *link, v uint64) {
-	s.cfg.Metrics.Set(st, Labels{Server: l.srv.Name, TypeURL: l.typeURL}, v)
+	s.cfg.Metrics.Set(st, Labels{Server: l.srv.Name, TypeURL: l.typeURL, Source: s}, v)
 }
 
 // responded counts a response of which the outcome is known.
 func (l *link) responded(t *typeState, out *client.Outcome, took time.Duration) {
-	m, labels := l.s.cfg.Metrics, Labels{Server: l.srv.Name, TypeURL: t.URL}
+	m, labels := l.s.cfg.Metrics, Labels{Server: l.srv.Name, TypeURL: t.URL, Source: l.s}
 	m.Add(StatUpdateAttempt, labels, 1)
 	if out.Err != nil {
 		m.Add(StatUpdateRejected, labels, 1)

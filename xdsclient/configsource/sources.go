@@ -23,6 +23,9 @@ type Config struct {
 	// Base is what all sources have in common, such as node and logger. Its
 	// servers and its variant are not used.
 	Base xdsclient.Config
+	// FileMetrics is told what sources that follow files do; nil means
+	// Base.Metrics.
+	FileMetrics xdsclient.Metrics
 	// ADS is the bootstrap's dynamic_resources.ads_config; nil if there is none.
 	ADS *corev3.ApiConfigSource
 	// Others and Default are the bootstrap's config_sources and
@@ -246,6 +249,9 @@ func (s *Sources) path(p *corev3.PathConfigSource, typeURL string) (*xdsclient.S
 		}
 		c.Servers = []xdsclient.Server{{Name: p.GetPath(), Transport: t}}
 		c.ResourceTimeout = -1 // a file is all there is
+		if s.cfg.FileMetrics != nil {
+			c.Metrics = s.cfg.FileMetrics
+		}
 		return c, nil
 	})
 }

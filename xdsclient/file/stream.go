@@ -190,6 +190,9 @@ func (s *stream) refuse(got *loaded) {
 		}
 		st.LastError = got.err
 	})
+	if !known && s.t.cfg.Useless != nil {
+		s.t.cfg.Useless(s.typ.URL, got.err)
+	}
 	if !known {
 		s.t.cfg.Logger.Warn("a file is of no use; what was there before stays", "path", s.t.cfg.Path, "type", s.typ.Kind, "reason", got.err)
 	}

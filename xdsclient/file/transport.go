@@ -40,6 +40,9 @@ type Config struct {
 	// Types finds the messages that Any fields hold. Default: all that are linked
 	// in.
 	Types configload.Resolver
+	// Useless, if set, is called when a reading was of no use, for another reason
+	// than the one before. It must be quick and must not call the transport.
+	Useless func(typeURL string, err error)
 	// Logger is told of what is wrong with the file. nil logs nothing.
 	Logger *slog.Logger
 }

@@ -246,8 +246,10 @@ func (s *Stats) HTTP2() *HTTP2Stats { return s.http2() }
 
 // DiscoveryStats are the statistics of an EDS cluster's subscription.
 type DiscoveryStats struct {
-	UpdateRejected   stats.Counter `stat:"update_rejected"`
-	InitFetchTimeout stats.Counter `stat:"init_fetch_timeout"`
+	UpdateRejected   stats.Counter   `stat:"update_rejected"`
+	InitFetchTimeout stats.Counter   `stat:"init_fetch_timeout"`
+	UpdateDuration   stats.Histogram `stat:"update_duration,ms"`
+	UpdateTime       stats.Gauge     `stat:"update_time"`
 }
 
 func (s *Stats) registerDiscovery(reg Registry) {

@@ -54,6 +54,8 @@ type Target interface {
 	Accepted(typeURL, version string)
 	// Missing says that a source does not have a resource.
 	Missing(source *corev3.ConfigSource, typeURL, name string)
+	// Failed says that a source could not be reached.
+	Failed(source *corev3.ConfigSource, typeURL, name string)
 }
 
 // Dial opens a connection to a cluster's host, with the cluster's transport
@@ -82,6 +84,7 @@ type Discovery struct {
 	cds     whole
 	lds     whole
 	sources *configsource.Sources
+	own     *metrics // of these
 	// demanded are those of clusters on demand, but for ADS: their streams and
 	// statistics are their own.
 	demanded *configsource.Sources
@@ -113,8 +116,9 @@ func New(cfg Config) (*Discovery, error) {
 		wanted: map[want][]*user{}, decoders: map[want]*routedecode.Decoder{}, hosts: map[*xdsclient.Source]*hosts{}, wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	ctx := context.Background() //nolint:forbidigo // the end of Start's context closes them
-	d.sources = d.newSources(ctx, &metrics{cfg.Stats, "cluster_manager.cds", d.parting.begin})
-	d.demanded = d.newSources(ctx, &metrics{cfg.Stats, "cluster_manager.odcds", func() {}})
+	d.own = newMetrics(cfg.Stats, "cluster_manager.cds", d.parting.begin, d.unreachable)
+	d.sources = d.newSources(ctx, d.own)
+	d.demanded = d.newSources(ctx, newMetrics(cfg.Stats, "cluster_manager.odcds", func() {}, d.unreachable))
 	var errs []error
 	if dyn.GetAdsConfig() != nil {
 		ads := &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}}
@@ -195,6 +199,7 @@ func (d *Discovery) post(f func()) {
 // or after its initial_fetch_timeout (BS-24, BS-25).
 func (d *Discovery) Clusters(ctx context.Context) {
 	if d.cds.source != nil {
+		d.own.begin(xds.ClusterType)
 		collection(ctx, d, d.cds, d.clusters(), "cluster_manager.cds", d.parting.gone)
 	}
 }
@@ -202,6 +207,7 @@ func (d *Discovery) Clusters(ctx context.Context) {
 // Listeners is Clusters for listener discovery.
 func (d *Discovery) Listeners(ctx context.Context) {
 	if d.lds.source != nil {
+		d.own.begin(xds.ListenerType)
 		collection(ctx, d, d.lds, d.listeners(), "listener_manager.lds", d.target.RemoveListener)
 	}
 }

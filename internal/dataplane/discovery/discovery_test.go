@@ -195,6 +195,10 @@ func (g *target) Missing(_ *corev3.ConfigSource, typeURL, name string) {
 	g.note("missing %s %s", xds.Kind(typeURL), name)
 }
 
+func (g *target) Failed(_ *corev3.ConfigSource, typeURL, name string) {
+	g.note("failed %s %s", xds.Kind(typeURL), name)
+}
+
 // until waits for a line.
 func (g *target) until(t *testing.T, line string) {
 	t.Helper()

@@ -28,8 +28,9 @@ func (d *Discovery) newSources(ctx context.Context, m *metrics) *configsource.So
 			// The proxy itself keeps initial_fetch_timeout, by resource.
 			ResourceTimeout: -1,
 		},
-		ADS:    d.cfg.Bootstrap.GetDynamicResources().GetAdsConfig(),
-		Others: d.cfg.Bootstrap.GetConfigSources(), Default: d.cfg.Bootstrap.GetDefaultConfigSource(),
+		FileMetrics: &fileMetrics{m},
+		ADS:         d.cfg.Bootstrap.GetDynamicResources().GetAdsConfig(),
+		Others:      d.cfg.Bootstrap.GetConfigSources(), Default: d.cfg.Bootstrap.GetDefaultConfigSource(),
 		GRPC: d.grpc, REST: d.rest, File: d.file,
 	})
 }
@@ -137,7 +138,10 @@ func (d *Discovery) rest(a *corev3.ApiConfigSource, cluster string) (xdsclient.T
 
 // file is a transport that follows a file.
 func (d *Discovery) file(p *corev3.PathConfigSource) (xdsclient.Transport, error) {
-	t, err := file.New(file.Config{Path: p.GetPath(), WatchedDirectory: p.GetWatchedDirectory().GetPath(), MovesOnly: true, Collection: d.collections[p.GetPath()], Logger: d.cfg.Logger})
+	t, err := file.New(file.Config{
+		Path: p.GetPath(), WatchedDirectory: p.GetWatchedDirectory().GetPath(), MovesOnly: true, Collection: d.collections[p.GetPath()], Logger: d.cfg.Logger,
+		Useless: func(typeURL string, _ error) { d.useless(p.GetPath(), typeURL) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%w", err)
 	}

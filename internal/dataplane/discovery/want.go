@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -145,6 +146,40 @@ func follow[T proto.Message](d *Discovery, k want, u *user, t xdsclient.Type[T],
 		w.Response = func(xdsclient.Response) { d.parting.routesCame() }
 	}
 	return xdsclient.Watch(k.source, t, k.name, w)
+}
+
+// unreachable tells those who want something of a source that it could not be
+// reached. The source is locked.
+func (d *Discovery) unreachable(s *xdsclient.Source, typeURL string) {
+	d.post(func() {
+		d.failed(func(k want, _ *user) bool { return k.source == s && k.typ == typeURL })
+	})
+}
+
+// useless does the same for a file that cannot be read, or made no sense of. Its
+// source may not be made yet, so it is known by its path.
+func (d *Discovery) useless(path, typeURL string) {
+	d.own.Add(xdsclient.StatUpdateFailure, xdsclient.Labels{TypeURL: typeURL}, 1)
+	d.post(func() {
+		d.failed(func(k want, u *user) bool {
+			return k.typ == typeURL && cmp.Or(u.source.GetPathConfigSource().GetPath(), u.source.GetPath()) == path //nolint:staticcheck // bootstraps still have it
+		})
+	})
+}
+
+func (d *Discovery) failed(of func(want, *user) bool) {
+	d.mu.Lock()
+	var list []want
+	var sources []*corev3.ConfigSource
+	for k, users := range d.wanted {
+		if of(k, users[0]) {
+			list, sources = append(list, k), append(sources, users[0].source)
+		}
+	}
+	d.mu.Unlock()
+	for i, k := range list {
+		d.target.Failed(sources[i], k.typ, k.name)
+	}
 }
 
 // all are the sources that a resource is wanted by, which have it from now on.

@@ -17,8 +17,8 @@ type Registrar interface {
 func (s *Scope) Fill(into any) { Fill(s, "", into) }
 
 // Fill registers the statistics that the fields of the struct behind into stand
-// for: fields of type Counter, Gauge and Histogram with a tag `stat:"name"`,
-// histograms of milliseconds with `stat:"name,ms"`. The prefix begins each name.
+// for: fields of type Counter, Gauge and Histogram with a tag `stat:"name"`, also
+// of embedded structs, histograms of milliseconds with `stat:"name,ms"`. The prefix begins each name.
 // With a Scope the names are kept once for all structs of the same type.
 func Fill(r Registrar, prefix string, into any) {
 	v := reflect.ValueOf(into).Elem()
@@ -39,13 +39,13 @@ func Fill(r Registrar, prefix string, into any) {
 		default:
 			id = uint32(r.Histogram(prefix+f.name, f.unit))
 		}
-		v.Field(f.index).SetUint(uint64(id))
+		v.FieldByIndex(f.index).SetUint(uint64(id))
 	}
 }
 
 // field is one that stands for a statistic.
 type field struct {
-	index int
+	index []int
 	kind  kind
 	name  string
 	unit  Unit
@@ -55,14 +55,14 @@ func fields(t reflect.Type) (out []field) {
 	kindOf := map[reflect.Type]kind{
 		reflect.TypeFor[Counter](): kindCounter, reflect.TypeFor[Gauge](): kindGauge, reflect.TypeFor[Histogram](): kindHistogram,
 	}
-	for i := range t.NumField() {
-		tag, ok := t.Field(i).Tag.Lookup("stat")
-		k, known := kindOf[t.Field(i).Type]
+	for _, x := range reflect.VisibleFields(t) {
+		tag, ok := x.Tag.Lookup("stat")
+		k, known := kindOf[x.Type]
 		if !ok || !known {
 			continue
 		}
 		name, unit, _ := strings.Cut(tag, ",")
-		f := field{index: i, kind: k, name: name}
+		f := field{index: x.Index, kind: k, name: name}
 		if unit == "ms" {
 			f.unit = Milliseconds
 		}
@@ -122,7 +122,7 @@ func (s *Scope) fill(prefix string, v reflect.Value) {
 			} else {
 				id = r.lookup(f.kind, s.prefix, prefix+f.name, f.unit, s.own)
 			}
-			v.Field(f.index).SetUint(uint64(id))
+			v.FieldByIndex(f.index).SetUint(uint64(id))
 		}
 	}
 }

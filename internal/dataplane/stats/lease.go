@@ -99,6 +99,18 @@ func (r *Registry) sweep() {
 		for k := range lists {
 			r.ids[k].blocks = lists[k]
 		}
+		r.sweepTexts()
 		r.sweeps++
 	}
+}
+
+// sweepTexts takes the readouts away of those who are gone. r.mu is held.
+func (r *Registry) sweepTexts() {
+	r.texts = slices.DeleteFunc(r.texts, func(t *textMetric) bool {
+		gone := t.own != nil && t.own.gone
+		if gone {
+			delete(r.textIndex, t.name.name())
+		}
+		return gone
+	})
 }

@@ -89,6 +89,7 @@ const (
 type textMetric struct {
 	name metric
 	text Text
+	own  *owner // who registered it first, or nil
 }
 
 // New makes a registry that follows cfg
@@ -163,13 +164,13 @@ func (r *Registry) rejects(k kind, name string, own *owner) bool {
 	return true
 }
 
-func (r *Registry) text(name string) *Text {
+func (r *Registry) text(name string, own *owner) *Text {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t := r.textIndex[name]; t != nil {
 		return &t.text
 	}
-	if r.rejected[kindText][name] || r.rejects(kindText, name, nil) {
+	if own != nil && own.gone || r.rejected[kindText][name] || r.rejects(kindText, name, own) {
 		return nil
 	}
 	// A block that no node has: its only leaf is the whole name.
@@ -177,7 +178,7 @@ func (r *Registry) text(name string) *Text {
 	f := &family{}
 	f.leaves[kindCounter] = []leaf{{name: name}}
 	b.names.Store(f)
-	t := &textMetric{name: metric{b: b}}
+	t := &textMetric{name: metric{b: b}, own: own}
 	r.texts = append(r.texts, t)
 	r.textIndex[name] = t
 	return &t.text

@@ -48,7 +48,7 @@ func (s *Scope) Histogram(name string, unit Unit) Histogram {
 
 // Text returns the text readout of this name, the same for the same name, or
 // nil (on which Set is allowed) when the stats matcher rejects it.
-func (s *Scope) Text(name string) *Text { return s.reg.text(s.prefix + name) }
+func (s *Scope) Text(name string) *Text { return s.reg.text(s.prefix+name, s.own) }
 
 // Sanitize makes a text from a configuration fit to be part of a name, as
 // Envoy does: dots at the ends go, and "://", ":/", ":" and NUL become "_". A
