@@ -46,6 +46,9 @@ func (m *Map) Size() int { return m.size }
 // unusual message made that large.
 func (m *Map) Reset() {
 	const keepArena, keepFields = 16 << 10, 256
+	if len(m.fields)+len(m.arena) == 0 {
+		return // most trailers are never there
+	}
 	if cap(m.arena) > keepArena {
 		m.arena = nil
 	}

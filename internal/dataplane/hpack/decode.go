@@ -15,6 +15,7 @@ type Decoder struct {
 	atStart    bool   // of a block: size updates may come
 	mustUpdate bool   // the limit shrank: the next block has to begin with an update
 	scratch    []byte
+	memory     memory
 }
 
 // Init makes the decoder that of a new connection and keeps its memory.
@@ -53,7 +54,8 @@ func (d *Decoder) Begin() { d.atStart = true }
 // Part is Decode for a part of a block. It returns how many of its last bytes
 // are of a field that is not complete: they belong before the next part.
 func (d *Decoder) Part(block []byte, last bool, m *header.Map, maxBytes, maxCount int) (rest int, flags Flags, err error) {
-	r := reader{d: d, m: m, b: block, bytes: maxBytes, count: maxCount}
+	var r reader // filled one by one: to copy what was just written waits for memory
+	r.d, r.m, r.b, r.bytes, r.count = d, m, block, maxBytes, maxCount
 	if m != nil {
 		r.arena = m.Arena()
 	} else {
@@ -63,6 +65,9 @@ func (d *Decoder) Part(block []byte, last bool, m *header.Map, maxBytes, maxCoun
 	before := block
 	if d.atStart {
 		before, err = r.sizeUpdates()
+		if err == nil && last && m != nil && len(m.Fields()) == 0 {
+			err = r.start()
+		}
 	}
 	for err == nil && len(r.b) > 0 {
 		before = r.b

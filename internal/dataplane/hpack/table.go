@@ -30,6 +30,7 @@ type table struct {
 	base uint32 // offset of buf[0]
 	size uint32 // as RFC 7541 counts
 	max  uint32
+	gen  uint64 // counts the changes
 }
 
 func (t *table) len() uint32 { return t.head - t.tail }
@@ -70,6 +71,7 @@ func (t *table) evict(room uint32) {
 }
 
 func (t *table) resize(limit uint32) {
+	t.gen++
 	t.max = limit
 	t.evict(limit)
 }
@@ -77,6 +79,7 @@ func (t *table) resize(limit uint32) {
 // insert adds a field, whose strings must not lie in the table, and reports
 // whether it fitted. The entry is the number before head.
 func (t *table) insert(name, value string, id header.ID, flags Flags, prev uint32) bool {
+	t.gen++
 	cost := uint32(len(name)+len(value)) + entryOverhead
 	if cost > t.max {
 		t.evict(0)
