@@ -190,7 +190,9 @@ type Timing struct {
 
 // Reset says that nothing has happened but the start.
 func (t *Timing) Reset(start time.Duration) {
-	*t = Timing{start, -1, -1, -1, -1, -1, -1, -1, -1}
+	t.Start = start // one by one: a whole value would be made elsewhere and copied
+	t.LastRx, t.FirstUpstream, t.LastUpstreamTx, t.FirstUpstrRx = -1, -1, -1, -1
+	t.LastUpstreamRx, t.FirstTx, t.LastTx, t.End = -1, -1, -1, -1
 }
 
 // StreamInfo is what is known of a stream, or of a connection that has no

@@ -123,7 +123,8 @@ func (c *Chain) Grow(n int) {
 func (c *Chain) Add(name string, f filter.HTTPFactory) {
 	defer c.rescue(c.used)
 	e := &c.entries[c.used]
-	*e = entry{chain: c, index: c.used, name: name}
+	*e = entry{}
+	e.chain, e.index, e.name = c, c.used, name
 	c.used++
 	e.f = f(e)
 }

@@ -30,7 +30,8 @@ func (s *Stream) EncodedHeaders(h *header.Map, end bool) {
 	s.resp = h
 	status := h.Status()
 	r := &s.edgeResp
-	*r = edge.Response{Info: &s.info, Date: s.w.Date(), Upgrade: s.upgrade && status == 101, Request: &s.edge}
+	*r = edge.Response{}
+	r.Info, r.Date, r.Upgrade, r.Request = &s.info, s.w.Date(), s.upgrade && status == 101, &s.edge
 	s.cfg.Rules.Response(&s.req, h, r)
 	s.upgraded = s.upgrade && !end && (status == 101 || s.method == methodConnect && status/100 == 2)
 	s.requestT.Stop() // as in Envoy: what has an answer is not late

@@ -98,7 +98,8 @@ func (s *Stream) prepare(c *Conn, k codec) {
 	s.reqTrailers.Reset()
 	up := &s.info.Upstream
 	attempted, names, ids := up.Attempted[:0], up.AttemptedNames[:0], up.AttemptedIDs[:0]
-	s.info = filter.StreamInfo{Connection: c.info}
+	s.info = filter.StreamInfo{} // in its place: with a field it would be made elsewhere and copied
+	s.info.Connection = c.info
 	if c.below != nil {
 		c.below.Inherit(&s.info)
 	}
@@ -192,7 +193,8 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 	}
 	s.info.RequestHeadersBytes = uint64(s.req.Size())
 	q := &s.edge
-	*q = edge.Request{Info: &s.info, Protocol: s.info.Protocol, TLS: s.c.info.TLS != nil, Random: s.random}
+	*q = edge.Request{}
+	q.Info, q.Protocol, q.TLS, q.Random = &s.info, s.info.Protocol, s.c.info.TLS != nil, s.random
 	q.Upgrade = upgrade || s.method == methodConnect
 	if s.overloaded() {
 		return
@@ -336,7 +338,9 @@ func (s *Stream) resolve() {
 	if !s.rematching {
 		random = s.w.Loop.Random()
 	}
-	s.rctx = route.Context{Request: &s.req, Info: &s.info, Random: random, TLS: s.c.info.TLS != nil, External: !s.edge.Internal}
+	r := &s.rctx
+	*r = route.Context{}
+	r.Request, r.Info, r.Random, r.TLS, r.External = &s.req, &s.info, random, s.c.info.TLS != nil, !s.edge.Internal
 	s.entry = nil
 	if s.table != nil {
 		s.entry = s.table.Match(&s.rctx)

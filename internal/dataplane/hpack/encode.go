@@ -151,6 +151,11 @@ func (e *Encoder) pseudo(dst []byte, id header.ID, v string) []byte {
 
 func (e *Encoder) field(dst []byte, name, value string, id header.ID) []byte {
 	p := plans[id]
+	if p == indexed {
+		if at := e.last(id, value); at != 0 {
+			return appendInt(dst, 0x80, 0x7f, at)
+		}
+	}
 	if p >= literal {
 		switch {
 		case p == literal:
@@ -195,6 +200,19 @@ func (e *Encoder) field(dst []byte, name, value string, id header.ID) []byte {
 		*chain = e.t.head
 	}
 	return dst
+}
+
+// last is the index of the newest entry of a known name, or 0 if that has
+// another value: what a connection repeats is found here.
+func (e *Encoder) last(id header.ID, value string) uint32 {
+	n := e.chain[id] - 1
+	if !e.t.live(n) {
+		return 0
+	}
+	if ent := e.t.at(n); ent.id != id || int(ent.vlen) != len(value) || string(e.t.value(ent)) != value {
+		return 0
+	}
+	return uint32(numStatic) + e.t.head - n
 }
 
 // again reports whether a value came before, not too long ago, and remembers it.

@@ -150,7 +150,9 @@ func (p *Pool) get() *Stream {
 func (p *Pool) put(s *Stream) {
 	const keepStreams = 4096
 	s.waiting.clear(p)
-	*s = Stream{waiting: s.waiting, isClosed: true} // a late call does nothing
+	waiting := s.waiting
+	*s = Stream{}
+	s.waiting, s.isClosed = waiting, true // a late call does nothing
 	if len(p.free) < keepStreams {
 		p.free = append(p.free, s)
 	}

@@ -131,9 +131,17 @@ type block struct {
 	next   int    // bytes to wait for before decoding goes on
 }
 
+// begin makes k a new block. Its fields are set one by one, as they are read: to
+// copy a struct of which parts were just written waits for memory.
+func (k *block) begin(id uint32, end bool) {
+	k.id, k.kind, k.end = id, blockIgnored, end
+	k.s, k.m, k.flags = nil, nil, 0
+	k.frames, k.total, k.bytes, k.next = 0, 0, 0, minMaxFrame
+}
+
 // startBlock says what becomes of a block. The decoder has to see every one.
 func (c *Conn) startBlock(id uint32, end bool) bool {
-	c.cont = block{id: id, end: end, next: minMaxFrame}
+	c.cont.begin(id, end)
 	c.dec.Begin()
 	s := c.streams.get(id)
 	switch {
@@ -215,30 +223,31 @@ func (c *Conn) decode(b []byte, last bool) (rest int, ok bool) {
 
 // endBlock handles a whole block.
 func (c *Conn) endBlock() {
-	k := c.cont
-	c.cont = block{}
-	if k.s != nil {
-		k.s.dropped = 0
+	k := &c.cont
+	id, kind, end, s, flags, bytes := k.id, k.kind, k.end, k.s, k.flags, k.bytes
+	k.id, k.s, k.m = 0, nil, nil // a call of the handler may end the connection
+	if s != nil {
+		s.dropped = 0
 	}
-	switch s := k.s; k.kind {
+	switch kind {
 	case blockIgnored:
 		c.Counts.HeadersNoStream++
 	case blockRefused:
 		c.Counts.Refused++
-		c.writeRST(k.id, RefusedStream)
+		c.writeRST(id, RefusedStream)
 	case blockLate:
 		c.streamError(s, StreamClosed, DetailMessaging)
 	case blockRequest:
-		if c.accept(s, k.flags, s.Headers) {
-			c.request(s, k.end)
+		if c.accept(s, flags, s.Headers) {
+			c.request(s, end)
 		}
 	case blockResponse:
-		if c.accept(s, k.flags, s.Headers) {
-			c.response(s, &k)
+		if c.accept(s, flags, s.Headers) {
+			c.response(s, end, bytes)
 		}
 	case blockTrailers:
-		if c.accept(s, k.flags, s.Trailers) {
-			c.trailers(s, &k)
+		if c.accept(s, flags, s.Trailers) {
+			c.trailers(s, end, bytes)
 		}
 	}
 }
@@ -267,13 +276,13 @@ func (c *Conn) head(s *Stream, end bool) {
 	}
 }
 
-func (c *Conn) response(s *Stream, k *block) {
-	informational, f := c.checkResponse(s, k.end)
+func (c *Conn) response(s *Stream, end bool, bytes uint64) {
+	informational, f := c.checkResponse(s, end)
 	if f.why != "" {
 		c.messageError(s, f.details, f.why)
 		return
 	}
-	s.received += k.bytes
+	s.received += bytes
 	switch {
 	case informational:
 		c.h.OnInformational(s)
@@ -281,14 +290,14 @@ func (c *Conn) response(s *Stream, k *block) {
 			s.Headers.Reset()
 		}
 	default:
-		c.head(s, k.end)
+		c.head(s, end)
 	}
 }
 
-func (c *Conn) trailers(s *Stream, k *block) {
+func (c *Conn) trailers(s *Stream, end bool, bytes uint64) {
 	f := checkTrailers(s.Trailers)
 	switch {
-	case !k.end:
+	case !end:
 		f = messaging("a second head without END_STREAM")
 	case f.why == "" && s.length > 0:
 		f = messaging("the body is shorter than content-length")
@@ -298,7 +307,7 @@ func (c *Conn) trailers(s *Stream, k *block) {
 		return
 	}
 	s.recvEnded = true
-	s.received += k.bytes
+	s.received += bytes
 	c.Counts.Trailers++
 	c.h.OnTrailers(s)
 	if s.sentEnd {

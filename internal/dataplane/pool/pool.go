@@ -186,6 +186,7 @@ type Cluster struct {
 	retired bool            // another one has taken its place
 	picker  lb.Picker
 	pools   map[key]*hostPool
+	recent  recentPools
 	tcp     *TCP // the first of those that a failing host would cut, or nil
 }
 
@@ -256,7 +257,7 @@ func (c *Cluster) Drain() {
 // before NewStream returns; until then r.Waiter().Cancel() takes the request back.
 func (c *Cluster) NewStream(h *cluster.Host, p Protocol, prio cluster.RoutePriority, o TransportOptions, r Receiver) {
 	k := key{h, p, prio, o}
-	hp := c.pools[k]
+	hp := c.find(&k)
 	if hp == nil {
 		brk := c.Cfg.Breaker(prio)
 		if !brk.CxPool.Try() {
@@ -268,6 +269,31 @@ func (c *Cluster) NewStream(h *cluster.Host, p Protocol, prio cluster.RoutePrior
 		c.pools[k] = hp
 	}
 	hp.newStream(r)
+}
+
+// recentPools are some of a cluster's pools: most clusters have few hosts, and to
+// look at their addresses takes less than to hash a key.
+type recentPools struct {
+	hosts [4]*cluster.Host
+	pools [4]*hostPool
+	next  uint8
+}
+
+// find is the pool of a key, or nil.
+func (c *Cluster) find(k *key) *hostPool {
+	r := &c.recent
+	for i, h := range &r.hosts {
+		if h == k.host && r.pools[i].key == *k {
+			return r.pools[i]
+		}
+	}
+	p := c.pools[*k]
+	if p != nil {
+		i := r.next % uint8(len(r.hosts))
+		r.hosts[i], r.pools[i] = k.host, p
+		r.next++
+	}
+	return p
 }
 
 // Waiter is a request's place in a pool. The zero value is ready.
@@ -484,6 +510,7 @@ func (p *hostPool) drop() {
 func (p *hostPool) forget() {
 	if p.dropped && len(p.all) == 0 && p.first == nil && p.c.pools[p.key] == p {
 		delete(p.c.pools, p.key)
+		p.c.recent = recentPools{}
 		p.brk.CxPool.Release()
 	}
 }
