@@ -46,7 +46,7 @@ func BenchmarkRequest(b *testing.B) {
 	fields := src.Fields()
 	info := filter.StreamInfo{Connection: conn}
 	n := uint64(1)
-	random := func() uint64 { n = n*6364136223846793005 + 1442695040888963407; return n }
+	next := func() uint64 { n = n*6364136223846793005 + 1442695040888963407; return n }
 	run := func(b *testing.B, rules bool) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -54,7 +54,7 @@ func BenchmarkRequest(b *testing.B) {
 			for i := range fields {
 				h.AddOwned(fields[i].Name, fields[i].Value, fields[i].ID())
 			}
-			q := Request{Info: &info, Protocol: filter.HTTP11, Random: random}
+			q := Request{Info: &info, Protocol: filter.HTTP11, Random: random(next)}
 			if rules {
 				if v := r.Request(&h, &q); v.Status != 0 {
 					b.Fatal(v)
@@ -105,7 +105,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		}
 		var h header.Map
 		info := filter.StreamInfo{Connection: conn}
-		q := Request{Info: &info, Protocol: filter.HTTP11, Random: func() uint64 { return 7 }}
+		q := Request{Info: &info, Protocol: filter.HTTP11, Random: random(func() uint64 { return 7 })}
 		once := func() {
 			h.Reset()
 			fill(&h, head)

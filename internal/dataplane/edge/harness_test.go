@@ -111,10 +111,10 @@ func (r *Rules) ask(a ask) *answer {
 	if a.protocol == 0 {
 		a.protocol = filter.HTTP11
 	}
-	bits := []uint64{0x0123456789abcdef, 0xfedcba9876543210}
+	turn := []uint64{0x0123456789abcdef, 0xfedcba9876543210}
 	out.Request = Request{
 		Info: &filter.StreamInfo{Connection: conn}, Protocol: a.protocol, TLS: a.tls != nil, Upgrade: a.upgrade,
-		Random: func() uint64 { v := bits[0]; bits = append(bits[1:], v); return v },
+		Random: random(func() uint64 { v := turn[0]; turn = append(turn[1:], v); return v }),
 	}
 	out.Verdict = r.Request(&out.h, &out.Request)
 	return out
@@ -132,3 +132,8 @@ func slowUUID(a, b uint64) string {
 	variant := "89ab"[b>>60&3 : b>>60&3+1]
 	return s[0:8] + "-" + s[8:12] + "-4" + s[13:16] + "-" + variant + s[17:20] + "-" + s[20:32]
 }
+
+// random is a source of what a test wants it to give.
+type random func() uint64
+
+func (f random) Uint64() uint64 { return f() }

@@ -73,7 +73,7 @@ func (r *Rules) setRequestID(h *header.Map, q *Request, edge bool) {
 		return
 	}
 	var id [uuidLength]byte
-	putUUID(&id, q.Random(), q.Random())
+	putUUID(&id, q.Random.Uint64(), q.Random.Uint64())
 	h.SetIDBytes(header.XRequestID, id[:])
 }
 

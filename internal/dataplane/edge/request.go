@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"math/rand/v2"
 	"strings"
 
 	"github.com/xebec-proxy/xebec/filter"
@@ -15,8 +16,8 @@ type Request struct {
 	Protocol filter.Protocol
 	// TLS: the connection is encrypted.
 	TLS bool
-	// Random gives 64 random bits.
-	Random func() uint64
+	// Random is what identifiers are made of.
+	Random rand.Source
 	// Upgrade: an HTTP/1 message asks for an upgrade, whose headers stay.
 	Upgrade bool
 

@@ -76,13 +76,11 @@ type Stream struct {
 	maxT     loop.Timer
 	logCtx   format.Context
 	// Bound once, since binding a method allocates.
-	free   func()
-	random func() uint64
+	free func()
 }
 
 func (s *Stream) init() {
 	l := s.w.Loop
-	s.random = l.Random
 	s.router.Init(l)
 	s.idle.Init(l, s.onIdle)
 	s.headersT.Init(l, s.onHeadersTimeout)
@@ -194,7 +192,7 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 	s.info.RequestHeadersBytes = uint64(s.req.Size())
 	q := &s.edge
 	*q = edge.Request{}
-	q.Info, q.Protocol, q.TLS, q.Random = &s.info, s.info.Protocol, s.c.info.TLS != nil, s.random
+	q.Info, q.Protocol, q.TLS, q.Random = &s.info, s.info.Protocol, s.c.info.TLS != nil, s.w.Loop
 	q.Upgrade = upgrade || s.method == methodConnect
 	if s.overloaded() {
 		return

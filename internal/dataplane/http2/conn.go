@@ -71,6 +71,7 @@ type Conn struct {
 	enc hpack.Encoder
 
 	streams  streamTable
+	current  *Stream // of the last frame, or nil
 	active   int
 	dead     []*Stream // closed during a callback: not to be used again yet
 	depth    int       // calls of the handler may be under way
@@ -150,9 +151,9 @@ func (p *Pool) get() *Stream {
 func (p *Pool) put(s *Stream) {
 	const keepStreams = 4096
 	s.waiting.clear(p)
-	waiting := s.waiting
+	pieces := s.waiting.pieces
 	*s = Stream{}
-	s.waiting, s.isClosed = waiting, true // a late call does nothing
+	s.waiting.pieces, s.isClosed = pieces, true // a late call does nothing
 	if len(p.free) < keepStreams {
 		p.free = append(p.free, s)
 	}
@@ -281,8 +282,19 @@ func (c *Conn) newStream(id uint32) *Stream {
 	s.ID, s.c = id, c
 	s.sendWindow, s.recvWindow, s.length = c.peerWindow, c.initRecv, -1
 	c.streams.put(s)
+	c.current = s
 	c.active++
 	c.opened++
+	return s
+}
+
+// stream is the open stream of an id, or nil: frames of one often follow each other.
+func (c *Conn) stream(id uint32) *Stream {
+	if s := c.current; s != nil && s.ID == id {
+		return s
+	}
+	s := c.streams.get(id)
+	c.current = s
 	return s
 }
 

@@ -119,7 +119,7 @@ func (c *Conn) startData(h head) {
 	}
 	c.recvWindow -= int64(h.length)
 	c.in = dataFrame{on: true, left: h.length, end: h.flags&flagEndStream != 0, needPad: h.flags&flagPadded != 0}
-	s := c.streams.get(h.id)
+	s := c.stream(h.id)
 	s.took(h)
 	switch {
 	case s == nil:

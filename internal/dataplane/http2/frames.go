@@ -50,7 +50,7 @@ func (c *Conn) onPriority(h head, p []byte) {
 
 // idError is a stream error of a stream that need not be open.
 func (c *Conn) idError(id uint32, code ErrCode) {
-	if s := c.streams.get(id); s != nil {
+	if s := c.stream(id); s != nil {
 		c.streamError(s, code, DetailUnknown)
 	} else if c.idle(id) {
 		c.fail(code, DetailCodec, "a wrong frame for a stream that is not open")
@@ -68,7 +68,7 @@ func (c *Conn) onRST(h head, p []byte) {
 		c.fail(ProtocolError, DetailCodec, "RST_STREAM on a stream that is not open")
 		return
 	}
-	s := c.streams.get(h.id)
+	s := c.stream(h.id)
 	if s == nil {
 		return
 	}
@@ -111,7 +111,7 @@ func (c *Conn) onGoAway(h head, p []byte) {
 	}
 	c.collect(last)
 	for _, id := range c.ids {
-		if s := c.streams.get(id); s != nil {
+		if s := c.stream(id); s != nil {
 			c.resetBy(s, RefusedStream, true, DetailRemoteRefuse)
 		}
 	}
@@ -144,7 +144,7 @@ func (c *Conn) onWindowUpdate(h head, p []byte) {
 		}
 		return
 	}
-	s := c.streams.get(h.id)
+	s := c.stream(h.id)
 	switch {
 	case s == nil: // closed
 	case n == 0:

@@ -143,7 +143,10 @@ func (k *block) begin(id uint32, end bool) {
 func (c *Conn) startBlock(id uint32, end bool) bool {
 	c.cont.begin(id, end)
 	c.dec.Begin()
-	s := c.streams.get(id)
+	var s *Stream
+	if c.role == Client || id <= c.lastPeer {
+		s = c.stream(id)
+	}
 	switch {
 	case s != nil && s.recvEnded:
 		c.cont.kind, c.cont.s = blockLate, s

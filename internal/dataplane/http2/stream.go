@@ -290,6 +290,7 @@ func (c *Conn) close(s *Stream) {
 		return
 	}
 	s.isClosed = true
+	c.current = nil
 	c.streams.del(s.ID)
 	c.active--
 	c.ready.remove(s)

@@ -256,9 +256,9 @@ func (c *Cluster) Drain() {
 // NewStream asks for a stream to a host. r.Ready or r.Failed answers, perhaps
 // before NewStream returns; until then r.Waiter().Cancel() takes the request back.
 func (c *Cluster) NewStream(h *cluster.Host, p Protocol, prio cluster.RoutePriority, o TransportOptions, r Receiver) {
-	k := key{h, p, prio, o}
-	hp := c.find(&k)
+	hp := c.find(h, p, prio, &o)
 	if hp == nil {
+		k := key{h, p, prio, o}
 		brk := c.Cfg.Breaker(prio)
 		if !brk.CxPool.Try() {
 			c.w.Stats.Inc(c.Cfg.Stats.UpstreamCxPoolOverflow)
@@ -279,21 +279,24 @@ type recentPools struct {
 	next  uint8
 }
 
-// find is the pool of a key, or nil.
-func (c *Cluster) find(k *key) *hostPool {
+// find is the pool for a kind of stream to a host, or nil.
+func (c *Cluster) find(h *cluster.Host, p Protocol, prio cluster.RoutePriority, o *TransportOptions) *hostPool {
 	r := &c.recent
-	for i, h := range &r.hosts {
-		if h == k.host && r.pools[i].key == *k {
+	for i, other := range &r.hosts {
+		if other != h {
+			continue
+		}
+		if k := &r.pools[i].key; k.proto == p && k.prio == prio && k.opts == *o {
 			return r.pools[i]
 		}
 	}
-	p := c.pools[*k]
-	if p != nil {
+	hp := c.pools[key{h, p, prio, *o}]
+	if hp != nil {
 		i := r.next % uint8(len(r.hosts))
-		r.hosts[i], r.pools[i] = k.host, p
+		r.hosts[i], r.pools[i] = h, hp
 		r.next++
 	}
-	return p
+	return hp
 }
 
 // Waiter is a request's place in a pool. The zero value is ready.

@@ -126,12 +126,29 @@ func (e *Entry) FilterDisabled(filterName string) (disabled, set bool) {
 
 // FilterDisabledFor is FilterDisabled with the word of the weighted cluster.
 func (e *Entry) FilterDisabledFor(t Target, filterName string) (disabled, set bool) {
-	for _, level := range e.levels(t) {
-		if c, ok := level[filterName]; ok {
-			return c.disabled, true
+	if e == e.vh.toTLS {
+		return false, false
+	}
+	if w := t.Weighted; w != nil {
+		if disabled, set = w.filters.disabled(filterName); set {
+			return disabled, true
 		}
 	}
-	return false, false
+	if disabled, set = e.filters.disabled(filterName); set {
+		return disabled, true
+	}
+	if disabled, set = e.vh.filters.disabled(filterName); set {
+		return disabled, true
+	}
+	return e.vh.level.filters.disabled(filterName)
+}
+
+func (p perFilter) disabled(filterName string) (disabled, set bool) {
+	if len(p) == 0 {
+		return false, false // as most, for every filter of every request
+	}
+	c, ok := p[filterName]
+	return c.disabled, ok
 }
 
 // levels are the levels of configuration, the most specific first. A redirect
