@@ -78,7 +78,7 @@ func (p *Proxy) buildAdmin() error {
 	a.lines = p.files.NewWorker(a.later)
 	a.server, err = admin.New(admin.Options{
 		View: view{p}, Levels: p.o.Levels, Components: components(), AllowPaths: cfg.GetAllowPaths(),
-		Stats: p.stat, Access: a.access, Logger: p.component("admin"),
+		ProfilePath: cfg.GetProfilePath(), Stats: p.stat, Access: a.access, Logger: p.component("admin"),
 	})
 	return errors.Join(append(errs, err)...)
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,9 @@ type Options struct {
 	// AllowPaths are the only paths, with their queries, that are answered; all
 	// are if there are none (config/bootstrap/v3 Admin.allow_paths).
 	AllowPaths []*matcherv3.StringMatcher
+	// ProfilePath is the file of CPU profiles; Envoy's /var/log/envoy/envoy.prof if
+	// empty (config/bootstrap/v3 Admin.profile_path).
+	ProfilePath string
 	// Stats gets the statistics http.admin.* and listener.admin.*.
 	Stats *stats.Registry
 	// Access is told of each request after it was answered; it may be nil.
@@ -40,6 +44,8 @@ type Server struct {
 	allow  []func(path string) bool
 	counts *counts
 	calls  calls
+
+	profiler profiler
 }
 
 // New makes a server. It starts nothing. An error names the field of
@@ -49,6 +55,7 @@ func New(o Options) (*Server, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, list: endpoints(), byPath: map[string]*endpoint{}, counts: newCounts(o.Stats), calls: newCalls(o.View)}
+	s.profiler.path = cmp.Or(o.ProfilePath, defaultProfilePath)
 	for i := range s.list {
 		s.byPath[s.list[i].path] = &s.list[i]
 	}

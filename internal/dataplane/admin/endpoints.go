@@ -27,7 +27,7 @@ func endpoints() []endpoint {
 	invert := param{name: "invert_filter", help: "what does not match the filter"}
 	return []endpoint{
 		{path: "/", help: "this list as a web page", serve: (*Server).index},
-		{path: "/allocprofiler", changes: true, instead: "start the program under pprof"},
+		{path: "/allocprofiler", changes: true, instead: "/heap_dump has what was allocated since the start, too: go tool pprof -sample_index=alloc_space"},
 		{path: "/certs", help: "the certificates in use", serve: (*Server).certs},
 		{path: "/clusters", help: "clusters, their limits and hosts", serve: (*Server).clusters, params: []param{
 			{name: "filter", help: "regular expression (RE2) that names of clusters must contain"}, formats("text", "json"),
@@ -39,12 +39,14 @@ func endpoints() []endpoint {
 			{name: "include_eds", help: "the endpoints too"},
 		}},
 		{path: "/contention", help: "how long locks were waited for", serve: (*Server).contention},
-		{path: "/cpuprofiler", changes: true, instead: "use perf or another profiler of the operating system"},
+		{path: "/cpuprofiler", help: "begin or end a CPU profile, into admin.profile_path", changes: true, serve: (*Server).cpuProfiler, params: []param{
+			{name: "enable", help: "y begins it, n ends it", choices: []string{"y", "n"}},
+		}},
 		{path: "/drain_listeners", changes: true, instead: "send SIGTERM, which finishes the requests under way"},
 		{path: "/healthcheck/fail", changes: true, instead: "take the proxy out of the load balancer before it"},
 		{path: "/healthcheck/ok", changes: true, instead: "nothing can have failed it"},
-		{path: "/heap_dump", instead: "see /memory for what is held"},
-		{path: "/heapprofiler", changes: true, instead: "see /memory for what is held"},
+		{path: "/heap_dump", help: "what memory is held and where it was allocated, for go tool pprof", serve: (*Server).heapDump},
+		{path: "/heapprofiler", changes: true, instead: "see /heap_dump: the heap is always sampled"},
 		{path: "/help", help: "this list", serve: (*Server).help},
 		{path: "/hot_restart_version", help: "with which versions this one can hot restart", serve: (*Server).hotRestart},
 		{path: "/init_dump", help: "what listeners wait for before they accept connections", serve: (*Server).initDump, params: []param{
@@ -57,7 +59,7 @@ func endpoints() []endpoint {
 		}},
 		{path: "/memory", help: "what memory is held", serve: (*Server).memory},
 		{path: "/memory/tcmalloc", instead: "see /memory: the memory is Go's"},
-		{path: "/peak_heap_dump", instead: "see /memory for what is held"},
+		{path: "/peak_heap_dump", instead: "see /heap_dump for what is held now"},
 		{path: "/quitquitquit", help: "end the proxy", changes: true, serve: (*Server).quit},
 		{path: "/ready", help: "the state: 200 if LIVE, else 503", serve: (*Server).ready},
 		{path: "/reopen_logs", help: "open the logs anew, after they were moved away", changes: true, serve: (*Server).reopen},

@@ -20,8 +20,12 @@ const (
 
 // Serve answers on a listener until ctx ends, lets what is under way finish for
 // a second, and closes the listener. It returns after all of its goroutines; the
-// error is that of accepting.
+// error is that of accepting, or of ending a CPU profile.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	return errors.Join(s.serve(ctx, ln), s.profiler.stop())
+}
+
+func (s *Server) serve(ctx context.Context, ln net.Listener) error {
 	h := &http.Server{
 		Handler:           http.HandlerFunc(s.counted),
 		ReadHeaderTimeout: headerTime, ReadTimeout: answerTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
