@@ -10,6 +10,7 @@ BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 
 TOOLS := $(CURDIR)/.tmp/bin
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+PROFILE ?= cmd/xebec/proxy.pgo
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PKG ?= ./...
 FUZZTIME ?= 60s
@@ -24,8 +25,13 @@ help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build the binary into bin/xebec
-	go build -trimpath -o bin/xebec ./cmd/xebec
+build: ## Build the binary into bin/xebec, optimised by a profile (PROFILE=off builds faster)
+	go build -trimpath -pgo=$(PROFILE) -o bin/xebec ./cmd/xebec
+
+.PHONY: profile
+profile: ## Take the profile that `make build` optimises by, under the load of bench/proxy
+	cd bench/proxy && go run ./run -proxies xebec -rounds 1 -seconds 9 -profile $(CURDIR)/$(PROFILE) \
+	-only h1,h1-256,post-16k,get-64k,close,h2,grpc,grpc-16x8,tls,handshake-ecdsa
 
 .PHONY: test
 test: ## Run the short tests (PKG=./... narrows)

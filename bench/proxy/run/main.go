@@ -26,6 +26,7 @@ type options struct {
 	only, proxies       string
 	rawFile, from, bin  string
 	xebec, before       string
+	profile             string
 	rounds              int
 	seconds             float64
 	proxyCore, loadCore int
@@ -43,6 +44,7 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.bin, "bin", "bin", "`directory` for the programs")
 	fs.StringVar(&o.xebec, "xebec", "", "`program` to measure as Xebec (default: built from this repository)")
 	fs.StringVar(&o.before, "before", "", "another build of Xebec, a `program`, to compare with; many short rounds tell most: -proxies xebec -rounds 20 -seconds 0.5")
+	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of Xebec, over all suites that it serves by its plain bootstrap, to a `file`")
 	fs.IntVar(&o.rounds, "rounds", 5, "`number` of rounds")
 	fs.Float64Var(&o.seconds, "seconds", 3, "`seconds` of each measurement")
 	fs.IntVar(&o.proxyCore, "proxy-core", 1, "`core` of the proxies")

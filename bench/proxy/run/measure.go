@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,6 +29,7 @@ type machine struct {
 	load, wrk           string // programs
 	upstream            upstreams
 	pace                pace
+	profile             string // file for a profile of Xebec, or ""
 }
 
 // instance is a proxy that runs.
@@ -37,7 +42,7 @@ type instance struct {
 
 // launch starts a proxy on its core, or on both, and waits until it listens.
 func (m *machine) launch(ctx context.Context, p program, s setup) (*instance, error) {
-	free, err := freeAddresses(5)
+	free, err := freeAddresses(6)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +61,9 @@ func (m *machine) launch(ctx context.Context, p program, s setup) (*instance, er
 		}
 	}
 	fill := settings{Dir: dir, User: m.user, Listen: in.listen, Upstream: m.upstream, Variant: s.variant}
+	if p.name == xebec && s == plainSetup() {
+		fill.Admin, fill.Profile = free[5], m.profile
+	}
 	config, err := fill.render(p.template, p.name)
 	if err != nil {
 		return nil, err
@@ -63,7 +71,7 @@ func (m *machine) launch(ctx context.Context, p program, s setup) (*instance, er
 	if in.process, err = start(p.name, in.cores, p.path, p.args(config, s.workers)...); err != nil {
 		return nil, err
 	}
-	listeners := free
+	listeners := free[:5]
 	if s.variant != (variant{}) {
 		listeners = free[:1]
 	}
@@ -71,7 +79,30 @@ func (m *machine) launch(ctx context.Context, p program, s setup) (*instance, er
 		in.stop()
 		return nil, err
 	}
+	if fill.Profile != "" {
+		if err := beginProfile(ctx, fill.Admin); err != nil {
+			in.stop()
+			return nil, err
+		}
+	}
 	return in, nil
+}
+
+// beginProfile makes Xebec take a CPU profile, which it ends when it ends.
+func beginProfile(ctx context.Context, admin netip.AddrPort) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+admin.String()+"/cpuprofiler?enable=y", http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	defer resp.Body.Close()
+	if why, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		return errors.Join(fmt.Errorf("profile: %s: %s", resp.Status, bytes.TrimSpace(why)), err)
+	}
+	return nil
 }
 
 // measure drives a suite's load through a proxy once.
@@ -196,6 +227,11 @@ func newMachine(o *options, load, wrk string, p pace) (*machine, error) {
 	m := &machine{
 		proxyCore: o.proxyCore, loadCore: o.loadCore, load: load, wrk: wrk, pace: p,
 		upstream: upstreams{free[0], free[1], free[2], free[3]},
+	}
+	if o.profile != "" {
+		if m.profile, err = filepath.Abs(o.profile); err != nil {
+			return nil, err
+		}
 	}
 	if m.user, err = userName(); err != nil {
 		return nil, err

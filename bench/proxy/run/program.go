@@ -143,16 +143,16 @@ func (o *options) findXebec(ctx context.Context) (string, error) {
 		}
 		return filepath.Abs(path)
 	}
-	return build(ctx, repository, "./cmd/xebec", filepath.Join(o.bin, xebec))
+	return build(ctx, repository, "./cmd/xebec", filepath.Join(o.bin, xebec), "-pgo=cmd/xebec/proxy.pgo")
 }
 
 // build builds a program and says where it is.
-func build(ctx context.Context, dir, pkg, to string) (string, error) {
+func build(ctx context.Context, dir, pkg, to string, flags ...string) (string, error) {
 	to, err := filepath.Abs(to)
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", to, pkg)
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-trimpath", "-o", to}, flags, []string{pkg})...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s (run this in bench/proxy): %w\n%s", pkg, err, out)

@@ -35,6 +35,10 @@ type settings struct {
 	Listen    addresses
 	Upstream  upstreams
 	Variant   variant
+	// Admin and Profile are where the admin endpoints are and the file that
+	// profiles go to; none if Profile is empty.
+	Admin   netip.AddrPort
+	Profile string
 }
 
 type listenerSettings struct {

@@ -69,7 +69,7 @@ func (r *runner) turns(chosen []suite, compared []comparison) []turn {
 				slices.Reverse(found) // nobody is always first
 			}
 			for _, p := range found {
-				all = append(all, turn{s.name, p.name, p, setup{name: "plain", workers: 1}, s, round})
+				all = append(all, turn{s.name, p.name, p, plainSetup(), s, round})
 			}
 		}
 		for _, p := range r.found {

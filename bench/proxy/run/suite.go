@@ -151,6 +151,9 @@ type setup struct {
 	both    bool // cores
 }
 
+// plainSetup is that of all suites but comparisons.
+func plainSetup() setup { return setup{name: "plain", workers: 1} }
+
 // comparison is Xebec against Xebec: what something costs.
 type comparison struct {
 	name, title string
@@ -164,7 +167,7 @@ const modestRate = "10000"
 
 func comparisons() []comparison {
 	h1 := suites()[0]
-	plain := setup{name: "plain", workers: 1}
+	plain := plainSetup()
 	one := setup{name: "one-worker", workers: 1, both: true}
 	rate := suite{listen: overH1, args: []string{"-connections", "64", "-rate", modestRate}}
 	return []comparison{

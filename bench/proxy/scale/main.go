@@ -99,7 +99,7 @@ func (o *options) program(ctx context.Context, dir string) (string, error) {
 		return filepath.Abs(path)
 	}
 	to := filepath.Join(dir, "xebec")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", to, "./cmd/xebec")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-pgo=cmd/xebec/proxy.pgo", "-o", to, "./cmd/xebec")
 	cmd.Dir = repository
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build ./cmd/xebec (run this in bench/proxy): %w\n%s", err, out)

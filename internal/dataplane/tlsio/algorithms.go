@@ -56,12 +56,16 @@ func defaultSuites() []uint16 {
 
 // cipherName is what BoringSSL calls a suite.
 func cipherName(id uint16) string {
+	switch id {
+	case tls.TLS_AES_128_GCM_SHA256, tls.TLS_AES_256_GCM_SHA384, tls.TLS_CHACHA20_POLY1305_SHA256:
+		return tls.CipherSuiteName(id) // those of TLS 1.3, as most are, have one name
+	}
 	for _, s := range suites() {
 		if s.id == id && id != 0 {
 			return s.name
 		}
 	}
-	return tls.CipherSuiteName(id) // those of TLS 1.3 have one name
+	return tls.CipherSuiteName(id)
 }
 
 // parseSuites reads cipher_suites. crypto/tls prefers by its own rules, so
