@@ -438,3 +438,39 @@ func TestRESTV2(t *testing.T) {
 		}
 	})
 }
+
+// A stream that asks for a resource in both versions and gives one of them up is
+// told of changes in the other.
+func TestV2GivingUpOneVersion(t *testing.T) {
+	bubble(t, nil, func(h *harness) {
+		h.set(restCluster(t, "c", ""))
+		v2 := xds.V2Type(xds.ClusterType)
+		for _, kept := range []string{xds.ClusterType, v2} {
+			given := map[string]string{v2: xds.ClusterType, xds.ClusterType: v2}[kept]
+			d := h.delta()
+			for _, typeURL := range []string{xds.ClusterType, v2} {
+				d.subscribe(node("n"), typeURL, "c")
+				d.ack(d.must())
+			}
+			d.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: given, ResourceNamesUnsubscribe: []string{"c"}})
+			d.silent("after giving one up")
+			h.set(restCluster(t, "c", "for "+kept))
+			if r := d.must(); r.GetTypeUrl() != kept || len(r.GetResources()) != 1 {
+				t.Errorf("got %v, want it as %s", r, kept)
+			}
+			d.silent("after the change")
+			d.cancel()
+		}
+	})
+	bubble(t, nil, func(h *harness) {
+		d := h.delta()
+		for _, typeURL := range []string{xds.ClusterType, xds.V2Type(xds.ClusterType)} {
+			d.subscribe(node("n"), typeURL, "c")
+		}
+		d.cancel()
+		d.endsWith(codes.Canceled)
+		if n := h.srv.Held(); n.Interests != 0 || n.Streams != 0 {
+			t.Errorf("a stream that has ended is remembered: %+v", n)
+		}
+	})
+}
