@@ -108,7 +108,8 @@ func New(opts ...Option) (*Server, error) {
 func (s *Server) Loaded() bool { return s.loaded.Load() }
 
 // Apply makes a batch visible to all clients at once, or changes nothing and
-// returns an error. It does not wait for clients.
+// returns an error. It does not wait for clients. Resources of v2 of the API are
+// refused: sources read them as those of v3 that followed them (XV-05).
 func (s *Server) Apply(b snapshot.Batch) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
@@ -213,8 +214,10 @@ func (s *Server) plan(b snapshot.Batch) ([]step, error) {
 		if base == nil {
 			base = snapshot.New()
 		}
-		var err error
-		st.view, st.changes, err = base.With(c)
+		err := onlyV3(c)
+		if err == nil {
+			st.view, st.changes, err = base.With(c)
+		}
 		steps = append(steps, st)
 		if err != nil {
 			return steps, fmt.Errorf("group %q: %w", name, err)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/xebec-proxy/xebec/internal/apiv2"
+	"github.com/xebec-proxy/xebec/snapshot"
 	"github.com/xebec-proxy/xebec/xds"
 )
 
@@ -74,4 +75,16 @@ func (s *Server) inForm(typeURL string, needsStruct bool, resources []*xds.Resou
 		resources = s.v2.list(resources)
 	}
 	return resources
+}
+
+var errV2 = errors.New("the server holds v3 and serves v2 clients from that; give it the resource in v3, or to a source, which reads v2 as v3")
+
+// onlyV3 refuses resources that no client would be sent.
+func onlyV3(c snapshot.Changes) error {
+	for _, r := range c.Set {
+		if xds.V3Type(r.TypeURL()) != "" {
+			return &xds.ResourceError{Type: r.TypeURL(), Name: r.Name(), Pos: r.Origin(), Err: errV2}
+		}
+	}
+	return nil
 }

@@ -474,3 +474,16 @@ func TestV2GivingUpOneVersion(t *testing.T) {
 		}
 	})
 }
+
+// A server holds v3 only: what is given in v2 would reach nobody.
+func TestV2ResourcesAreRefused(t *testing.T) {
+	srv, err := xdsserver.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := xds.NewResource(xds.V2Type(xds.ClusterType), "c", nil)
+	err = srv.Apply(snapshot.Batch{Groups: map[string]snapshot.Changes{xdsserver.DefaultGroup: {Set: []*xds.Resource{r}}}})
+	if err == nil || !strings.Contains(err.Error(), "in v3") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package apiv2
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/cncf/xds/go/udpa/annotations"
 	"google.golang.org/protobuf/proto"
@@ -61,3 +62,13 @@ func IsV3(message string) bool {
 
 // IsV2 reports whether a message belongs to v2 of Envoy's API.
 func IsV2(message string) bool { return strings.HasPrefix(message, "envoy.") && !IsV3(message) }
+
+// Successor finds the message of v3 that followed one of v2. The names are read when
+// the first is asked for, for most programs never ask.
+func Successor() func(v2 protoreflect.FullName) (protoreflect.FullName, bool) {
+	read := sync.OnceValue(func() names { return readNames(protoregistry.GlobalFiles) })
+	return func(v2 protoreflect.FullName) (protoreflect.FullName, bool) {
+		v3, ok := read().v3[v2]
+		return v3, ok
+	}
+}

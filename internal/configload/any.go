@@ -53,6 +53,11 @@ func (b *builder) any(n *node, m protoreflect.Message, at *place) {
 	}
 	body := n.without(typeKey)
 	inner := mt.New()
+	if url != e.val.text {
+		b.readAsV3(e.val, url)
+		b.inV2++
+		defer func() { b.inV2-- }()
+	}
 	switch {
 	case isTypedStruct(mt.Descriptor().FullName()):
 		inner, url = b.typedStruct(body, inner, url, at)
@@ -102,12 +107,18 @@ func (b *builder) anyType(n *node, e *entry) (protoreflect.MessageType, string) 
 		b.fail(e.val, problem(CodeMissingType, "@type must be a string, got %s", e.val.kind))
 		return nil, ""
 	}
-	mt, p := b.resolve(e.val.text)
+	url := b.modern(e.val.text)
+	mt, p := b.resolve(url)
 	if p != nil {
 		b.fail(e.val, p)
 		return nil, ""
 	}
-	return mt, e.val.text
+	return mt, url
+}
+
+// readAsV3 says that a type of v2 was read as the one of v3.
+func (b *builder) readAsV3(at *node, url string) {
+	b.warnAt(at.line, at.col, problem(CodeDeprecated, "the v2 type was read as %s", url).hint("write %s", url))
 }
 
 // resolve finds the message type of a type URL.

@@ -93,6 +93,10 @@ func (l *load) binaryResource(a *anypb.Any, w wrapper, path string) {
 		l.indirectBinary(a.GetValue(), mt, a.GetTypeUrl(), w)
 		return
 	}
+	if l.modern(a.GetTypeUrl()) != a.GetTypeUrl() {
+		l.upgradeBinary(a, w, path)
+		return
+	}
 	mt, p := l.resourceType(a.GetTypeUrl(), w)
 	if p != nil {
 		l.fail(w.line, w.col, path, p)

@@ -17,6 +17,7 @@ type builder struct {
 	depth         int
 	failed        bool
 	exhausted     bool
+	inV2          int // how many messages of v2 are around
 	warnings      []*xds.ResourceError
 	// line, col is the place of a message that came encoded, 0 in a binary file.
 	line, col int32
@@ -86,6 +87,9 @@ func (b *builder) messageForm(n *node, m protoreflect.Message, at *place) {
 		if name == clusterName {
 			n = b.upgradeHosts(n)
 		}
+		if b.inV2 > 0 {
+			n = sourceVersion(name, n)
+		}
 		b.fields(n, m, at)
 	}
 }
@@ -98,6 +102,11 @@ func (b *builder) fields(n *node, m protoreflect.Message, at *place) {
 	for i := range n.items {
 		e := &n.items[i]
 		fd := b.lookup(md, e.key)
+		if fd == nil || b.inV2 > 0 { // v3 has given a few names of v2 to others
+			if up, now := b.upgrade(md, n, e); now != nil {
+				e, fd = up, now
+			}
+		}
 		if fd == nil {
 			b.unknownField(md, e)
 			continue

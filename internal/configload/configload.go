@@ -61,6 +61,10 @@ type Loader struct {
 	// and without its content, instead of refusing it, for a caller who has more to
 	// say about it. Types of the v2 API are refused all the same.
 	KeepUnknownTypes bool
+	// Successor, if set, says which message of v3 followed one of v2, and lets what is
+	// written in v2 be read as v3, with warnings (XV-05). Nil: v2 is refused (BS-21),
+	// but for the hosts of a cluster.
+	Successor func(v2 protoreflect.FullName) (protoreflect.FullName, bool)
 }
 
 // Nearest is the full name of a message that was probably meant by an unknown

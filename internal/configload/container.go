@@ -46,7 +46,7 @@ func (l *load) response(n *node) {
 // file cannot do. The others only matter on a stream.
 func (l *load) checkResponse(r *discoveryv3.DiscoveryResponse, line, col int32) bool {
 	if url := r.GetTypeUrl(); url != "" {
-		if _, p := l.resourceType(url, wrapper{}); p != nil {
+		if _, p := l.resourceType(l.modern(url), wrapper{}); p != nil {
 			l.fail(line, col, "type_url", p)
 			return false
 		}

@@ -30,6 +30,8 @@ type wrapper struct {
 	line, col int32
 	// inside is set once a Resource message has been opened.
 	inside bool
+	// v2 is the resource's type as it is written, if that is one of v2.
+	v2 *node
 }
 
 // document reads the resources of one document of a file.
@@ -108,12 +110,16 @@ func (l *load) typed(n *node, w wrapper, path string) {
 		l.indirectNode(body, mt, e.val.text, w)
 		return
 	}
-	mt, p := l.resourceType(e.val.text, w)
+	url := l.modern(e.val.text)
+	mt, p := l.resourceType(url, w)
 	if p != nil {
 		l.add(&xds.ResourceError{Name: writtenName(body), Path: path, Pos: l.pos(e.val.line, e.val.col), Err: p})
 		return
 	}
-	l.resource(body, mt, e.val.text, w)
+	if url != e.val.text {
+		w.v2 = e.val
+	}
+	l.resource(body, mt, url, w)
 }
 
 // textAny reads an Any of the text format that has its content encoded.
@@ -146,7 +152,7 @@ func (l *load) resourceType(url string, w wrapper) (protoreflect.MessageType, *P
 	if p != nil {
 		return nil, p
 	}
-	if w.listType != "" && w.listType != url {
+	if w.listType != "" && l.modern(w.listType) != url {
 		return nil, problem(CodeInvalidValue, "a resource of type %q in a list of type_url %q", url, clipLong(w.listType))
 	}
 	return mt, nil
@@ -172,6 +178,10 @@ func (l *load) resource(n *node, mt protoreflect.MessageType, url string, w wrap
 	b.text = n.textual
 	root := &place{line: n.line, col: n.col}
 	m := mt.New()
+	if w.v2 != nil {
+		b.inV2++
+		b.readAsV3(w.v2, url)
+	}
 	b.message(n, m, root)
 	return b.finish(m, w, root)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/xebec-proxy/xebec/internal/apiv2"
 	"github.com/xebec-proxy/xebec/internal/configload"
 	"github.com/xebec-proxy/xebec/internal/model"
 	"github.com/xebec-proxy/xebec/validate"
@@ -13,9 +14,10 @@ import (
 // newParser returns the parser of resource files. lenient serves what breaks a
 // rule, with warnings.
 func newParser(lenient bool) parser {
+	loader := configload.Loader{Successor: apiv2.Successor()}
 	return func(name string, data []byte, updated time.Time) content {
 		var c content
-		resources, problems := configload.File(name, data)
+		resources, problems := loader.File(name, data)
 		for _, e := range problems {
 			c.problem(e)
 		}

@@ -59,7 +59,9 @@ func New() *Source {
 // The messages are encoded now and may be changed afterwards. It fails for a
 // message that is no resource with a name of its own (build those with
 // xds.Marshal and use SetResources) and if two share type and name (XS-45).
-// Messages are delivered as they are, without being validated (XS-83).
+// Messages are delivered as they are, without being validated (XS-83), but those of v2
+// of the API become the v3 ones that followed them; what v3 cannot say is an error
+// (XV-05).
 func (s *Source) Set(group string, msgs ...proto.Message) error {
 	return s.Update(func(tx *Tx) error { return tx.Set(group, msgs...) })
 }

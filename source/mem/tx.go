@@ -57,6 +57,10 @@ func (tx *Tx) Set(group string, msgs ...proto.Message) error {
 
 // SetResources is Source.SetResources as a part of the transaction.
 func (tx *Tx) SetResources(group string, resources ...*xds.Resource) error {
+	resources, err := modern(resources)
+	if err != nil {
+		return err
+	}
 	if err := unique(resources); err != nil {
 		return err
 	}
@@ -71,7 +75,7 @@ func (tx *Tx) SetResources(group string, resources ...*xds.Resource) error {
 func (tx *Tx) Remove(group string, keys ...xds.Key) {
 	g := tx.group(group)
 	for _, k := range keys {
-		g.set[k] = nil
+		g.set[modernKey(k)] = nil
 	}
 }
 
@@ -87,6 +91,10 @@ func (tx *Tx) Replace(group string, msgs ...proto.Message) error {
 // ReplaceResources makes the resources the whole content of a group. It fails
 // if two of them share type and name (XS-45).
 func (tx *Tx) ReplaceResources(group string, resources ...*xds.Resource) error {
+	resources, err := modern(resources)
+	if err != nil {
+		return err
+	}
 	if err := unique(resources); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/xebec-proxy/xebec/internal/apiv2"
 	"github.com/xebec-proxy/xebec/internal/configload"
 	"github.com/xebec-proxy/xebec/internal/model"
 	"github.com/xebec-proxy/xebec/source/file"
@@ -102,12 +103,13 @@ func (r *Report) files(names []string, o Options) error {
 // read reads single files and checks each resource by itself.
 func (r *Report) read(names []string, o Options) ([]*xds.Resource, error) {
 	var set []*xds.Resource
+	loader := configload.Loader{Successor: apiv2.Successor()}
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("a file to check cannot be read: %w", err)
 		}
-		resources, problems := configload.File(filepath.Clean(name), data)
+		resources, problems := loader.File(filepath.Clean(name), data)
 		for _, p := range problems {
 			r.Findings = append(r.Findings, unreadable(validate.Error, p))
 		}
