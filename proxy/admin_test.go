@@ -101,7 +101,7 @@ func TestAdminHelp(t *testing.T) {
 func TestAdminNotBuilt(t *testing.T) {
 	r := start(t, small+adminHere)
 	for _, path := range []string{
-		"/allocprofiler", "/drain_listeners?graceful", "/healthcheck/fail", "/healthcheck/ok", "/heapprofiler",
+		"/allocprofiler", "/heapprofiler",
 		"/memory/tcmalloc", "/peak_heap_dump", "/tap",
 	} {
 		name, _, _ := strings.Cut(path, "?")

@@ -41,7 +41,7 @@ func chainsOf(l *listener.Listener) []*listener.Chain {
 // in place, the filter chains that this one does not have.
 func (r *Resources) retireListener(l, after *listenerEntry) {
 	g := &drainGroup{}
-	d := &listener.Draining{Since: time.Since(r.p.epoch), Time: r.p.o.ListenerDrainTime, Immediate: r.p.o.DrainImmediately}
+	d := r.newDraining()
 	m := r.p.stat.Main()
 	if after != nil && after.inPlace {
 		m.Inc(r.p.server.InPlace)

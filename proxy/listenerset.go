@@ -52,6 +52,10 @@ func (r *Resources) SetListener(c *listenerv3.Listener, version string) error {
 	if s != nil && s.keeps(r, &from) {
 		return nil
 	}
+	if r.leaving.stops(c) {
+		r.p.component("main").Debug("a listener is not added or changed", "listener", c.GetName(), "reason", whyNotAdded)
+		return nil
+	}
 	var l *listenerEntry
 	if err = refuseListener(c, s); err == nil {
 		l, err = r.prepareListener(c, s)
@@ -65,6 +69,7 @@ func (r *Resources) SetListener(c *listenerv3.Listener, version string) error {
 		return err
 	}
 	l.origin, s.rejected = from, nil
+	r.leaving.put(l)
 	m := r.p.stat.Main()
 	if s.active != nil || s.warming != nil {
 		m.Inc(r.p.server.ListenerModified)

@@ -128,6 +128,7 @@ type Proxy struct {
 	started time.Time
 	epoch   time.Time
 	state   stateBox
+	failed  atomic.Bool // /healthcheck/fail
 	quit    chan struct{}
 	quitOne sync.Once
 	ready   chan struct{}

@@ -108,6 +108,7 @@ type Resources struct {
 	listening  bool // what listeners need is asked for
 	serving    bool // listeners that are warm begin
 	versions   map[string]string
+	leaving    leaving
 	// drainingListeners end in order.
 	drainingListeners map[*listenerEntry]struct{}
 	// drainingChains are filter chains that do so alone.
@@ -295,6 +296,7 @@ func (r *Resources) end() {
 	r.lock()
 	r.stopped = true
 	r.tell.stop()
+	r.leaving.halt()
 	for _, s := range r.clusters {
 		for _, e := range []*clusterEntry{s.active, s.warming} {
 			if e != nil {

@@ -260,6 +260,7 @@ func (p *Proxy) accept() error {
 	}
 	p.res.lock()
 	p.res.serving = true
+	p.res.leaving.again(p.res)
 	p.res.settleListeners()
 	p.res.unlock()
 	for name, addresses := range p.Listeners() {

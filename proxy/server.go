@@ -186,9 +186,14 @@ func (p *Proxy) connections() int64 {
 }
 
 // envoyState is the number of server.state: LIVE 0, DRAINING 1,
-// PRE_INITIALIZING 2, INITIALIZING 3 (admin/v3/server_info.proto).
+// PRE_INITIALIZING 2, INITIALIZING 3 (admin/v3/server_info.proto). It is DRAINING
+// while the health check was failed, too.
 func (p *Proxy) envoyState() int {
-	return [...]int{2, 3, 0, 1}[p.state.get()]
+	n := [...]int{2, 3, 0, 1}[p.state.get()]
+	if n == 0 && p.failed.Load() {
+		n = 1
+	}
+	return n
 }
 
 func newUUID() string {

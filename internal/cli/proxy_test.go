@@ -102,3 +102,17 @@ func TestProxyRuns(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
+
+// Proves HR-06: the flags of hot restart are taken as far as they mean nothing, and
+// a process that is to take over from another is refused.
+func TestHotRestartFlags(t *testing.T) {
+	for _, args := range [][]string{{"--base-id", "7"}, {"--disable-hot-restart"}, {"--base-id", "7", "--restart-epoch", "0"}} {
+		if _, _, code, stderr := proxy(t, ended{}, nil, append(args, "--config-yaml", "{}")...); code != cli.ExitOK {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
+		}
+	}
+	_, _, code, stderr := proxy(t, ended{}, nil, "--base-id", "7", "--restart-epoch", "1", "--config-yaml", "{}")
+	if code != cli.ExitUsage || !strings.Contains(stderr, "--restart-epoch 1: hot restart is not built; start a new process with epoch 0") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}

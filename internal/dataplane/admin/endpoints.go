@@ -42,9 +42,13 @@ func endpoints() []endpoint {
 		{path: "/cpuprofiler", help: "begin or end a CPU profile, into admin.profile_path", changes: true, serve: (*Server).cpuProfiler, params: []param{
 			{name: "enable", help: "y begins it, n ends it", choices: []string{"y", "n"}},
 		}},
-		{path: "/drain_listeners", changes: true, instead: "send SIGTERM, which finishes the requests under way"},
-		{path: "/healthcheck/fail", changes: true, instead: "take the proxy out of the load balancer before it"},
-		{path: "/healthcheck/ok", changes: true, instead: "nothing can have failed it"},
+		{path: "/drain_listeners", help: "accept no more connections", changes: true, serve: (*Server).drainListeners, params: []param{
+			{name: "graceful", help: "let connections end in order first, in the drain time"},
+			{name: "skip_exit", help: "the same, and go on accepting connections"},
+			{name: "inboundonly", help: "only listeners of inbound traffic"},
+		}},
+		{path: "/healthcheck/fail", help: "say that the proxy is draining, and let connections end with their next response", changes: true, serve: (*Server).healthFail},
+		{path: "/healthcheck/ok", help: "the end of /healthcheck/fail", changes: true, serve: (*Server).healthOK},
 		{path: "/heap_dump", help: "what memory is held and where it was allocated, for go tool pprof", serve: (*Server).heapDump},
 		{path: "/heapprofiler", changes: true, instead: "see /heap_dump: the heap is always sampled"},
 		{path: "/help", help: "this list", serve: (*Server).help},

@@ -67,3 +67,23 @@ func (s *Server) quit(w http.ResponseWriter, _ *http.Request) {
 	_ = http.NewResponseController(w).Flush()
 	s.o.View.Quit()
 }
+
+// healthFail is /healthcheck/fail, healthOK /healthcheck/ok (AD-13).
+func (s *Server) healthFail(w http.ResponseWriter, _ *http.Request) {
+	s.o.View.FailHealthCheck(true)
+	done(w)
+}
+
+func (s *Server) healthOK(w http.ResponseWriter, _ *http.Request) {
+	s.o.View.FailHealthCheck(false)
+	done(w)
+}
+
+// drainListeners is /drain_listeners (AD-14). A parameter counts if it is there,
+// whatever its value; skip_exit is graceful by itself.
+func (s *Server) drainListeners(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	skip := q.Has("skip_exit")
+	s.o.View.DrainListeners(Drain{InboundOnly: q.Has("inboundonly"), Graceful: q.Has("graceful") || skip, SkipExit: skip})
+	done(w)
+}

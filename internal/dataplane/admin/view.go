@@ -46,8 +46,22 @@ type View interface {
 	ModifyRuntime(values map[string]string) error
 	// ReopenLogs opens the access logs, and the program's log, anew.
 	ReopenLogs() error
+	// FailHealthCheck is /healthcheck/fail, or /healthcheck/ok.
+	FailHealthCheck(fail bool)
+	// DrainListeners is /drain_listeners. It does not wait.
+	DrainListeners(o Drain)
 	// Quit ends the proxy in order. It does not wait.
 	Quit()
+}
+
+// Drain says how listeners are to be drained.
+type Drain struct {
+	// InboundOnly leaves those alone whose traffic_direction is not INBOUND.
+	InboundOnly bool
+	// Graceful lets connections end in order first, in the drain time.
+	Graceful bool
+	// SkipExit goes on accepting after that.
+	SkipExit bool
 }
 
 // Levels are the log levels of components. Safe for concurrent use.

@@ -46,7 +46,7 @@ func (c *Conn) Retire(d *listener.Draining) {
 	l := c.sv.W.Loop
 	switch {
 	case c.draining || c.closed || c.part != nil:
-	case d.Over(l.Now()):
+	case d.Over(l.Now()) && c.h2 != nil:
 		c.retire()
 	default:
 		c.part = &parting{d: d}
@@ -86,10 +86,9 @@ func (c *Conn) parts() {
 		c.retire()
 		return
 	}
-	if c.part == nil {
-		return
-	}
-	if l := c.sv.W.Loop; c.part.d.Ends(l.Now(), l.Random()) {
+	l := c.sv.W.Loop
+	if c.below != nil && c.below.EndsWithResponse() || c.part != nil && c.part.d.Ends(l.Now(), l.Random()) {
+		c.sv.W.Stats.Inc(c.cfg.Stats.CxDrainClose)
 		c.retire()
 	}
 }

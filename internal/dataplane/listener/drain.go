@@ -50,12 +50,29 @@ func (l *Listener) Connections() int64 { return l.opened.Load() }
 // limits count the connections of both.
 func (l *Listener) Inherit(from *Listener) { l.opened = from.opened }
 
+// Leave lets the connections of a listener end in order while it accepts others,
+// which end so too (AD-14).
+func (l *Listener) Leave(d *Draining) { l.leaves.Store(d) }
+
+// EndWithResponses makes each response the last of its connection, or does not any
+// more (AD-13).
+func (l *Listener) EndWithResponses(yes bool) { l.ending.Store(yes) }
+
+// EndsWithResponse reports whether the connection is to end with the response that
+// is sent now, whatever its session was asked for.
+func (c *Connection) EndsWithResponse() bool { return c.l.ending.Load() }
+
 // leaving is how the connection is to end in order; nil if it is not to.
 func (c *Connection) leaving() *Draining {
-	if d := c.l.retired.Load(); d != nil || c.chain == nil {
+	if d := c.l.retired.Load(); d != nil {
 		return d
 	}
-	return c.chain.retired.Load()
+	if c.chain != nil {
+		if d := c.chain.retired.Load(); d != nil {
+			return d
+		}
+	}
+	return c.l.leaves.Load()
 }
 
 // RetireConnections asks the connections of retired listeners and chains to end

@@ -56,6 +56,8 @@ type Listener struct {
 	limit   func() (most uint64, ok bool)
 	opened  *atomic.Int64 // connections
 	retired atomic.Pointer[Draining]
+	leaves  atomic.Pointer[Draining] // while it serves on
+	ending  atomic.Bool              // each response is the last of its connection
 
 	Scope *stats.Scope
 	Stats Stats

@@ -106,6 +106,15 @@ func (l *Listener) Start(w *Worker) error {
 	return nil
 }
 
+// StopAccepting ends accepting on a worker, of this listener only.
+func (l *Listener) StopAccepting(w *Worker) {
+	for _, s := range l.Sockets {
+		if s.port != nil {
+			s.port.Stop(w)
+		}
+	}
+}
+
 // Release gives the listener's ports up. It returns those that nobody has any
 // more: each is to be given to Stop on every worker.
 func (l *Listener) Release() []*Port {
