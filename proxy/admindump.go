@@ -89,9 +89,11 @@ func (d *dumper) failure(f *failure) *adminv3.UpdateFailureState {
 	if f == nil {
 		return nil
 	}
-	return &adminv3.UpdateFailureState{
-		FailedConfiguration: d.any(f.config), LastUpdateAttempt: timestamppb.New(f.at), Details: f.err.Error(), VersionInfo: f.version,
+	out := &adminv3.UpdateFailureState{LastUpdateAttempt: timestamppb.New(f.at), Details: f.err.Error(), VersionInfo: f.version}
+	if f.config != nil {
+		out.FailedConfiguration = d.any(f.config)
 	}
+	return out
 }
 
 func (d *dumper) listeners() *adminv3.ListenersConfigDump {

@@ -17,11 +17,18 @@ import (
 // clusterServer is a management server that has one cluster.
 func clusterServer(t *testing.T) (port string) {
 	t.Helper()
-	srv, err := xdsserver.New()
-	must(t, err)
+	srv, port := managementServer(t)
 	dyn, err := xds.Marshal("dyn", &clusterv3.Cluster{Name: "dyn"})
 	must(t, err)
 	must(t, srv.Apply(snapshot.Batch{Groups: map[string]snapshot.Changes{xdsserver.DefaultGroup: {Set: []*xds.Resource{dyn}}}}))
+	return port
+}
+
+// managementServer is one without resources.
+func managementServer(t *testing.T) (srv *xdsserver.Server, port string) {
+	t.Helper()
+	srv, err := xdsserver.New()
+	must(t, err)
 	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	g := grpc.NewServer(srv.GRPCOptions()...)
@@ -34,7 +41,7 @@ func clusterServer(t *testing.T) (port string) {
 	})
 	_, port, err = net.SplitHostPort(lis.Addr().String())
 	must(t, err)
-	return port
+	return srv, port
 }
 
 // The minimal ADS bootstraps of the xDS documents load as they are written, but

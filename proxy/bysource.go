@@ -14,6 +14,7 @@ type sourced interface {
 }
 
 func (s *edsState) from() *corev3.ConfigSource       { return s.source }
+func (s *localityState) from() *corev3.ConfigSource  { return s.source }
 func (s *routeState) from() *corev3.ConfigSource     { return s.source }
 func (s *scopeState) from() *corev3.ConfigSource     { return s.source }
 func (s *hostSet) from() *corev3.ConfigSource        { return s.source }

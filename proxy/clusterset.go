@@ -49,7 +49,9 @@ type clusterEntry struct {
 }
 
 // warm reports whether everything the cluster waits for has come.
-func (e *clusterEntry) warm() bool { return e.hasSecrets() && e.hasHosts() && !e.again }
+func (e *clusterEntry) warm() bool {
+	return e.hasSecrets() && e.hasHosts() && !e.again && !e.eds.incomplete()
+}
 
 // hasSecrets reports whether the secrets have come, or are not waited for any more.
 func (e *clusterEntry) hasSecrets() bool {
@@ -218,7 +220,7 @@ func (r *Resources) startCluster(e *clusterEntry) {
 	if name, source, ok := e.EDS(); ok {
 		if e.again {
 			r.waitAgain(e, name, source)
-		} else if d := fetchTimeout(source); d > 0 && !e.Known() {
+		} else if d := fetchTimeout(source); d > 0 && !e.Known() && !e.eds.incomplete() {
 			e.fetch = r.after(d, func() {
 				r.p.component("upstream").Warn("no endpoints came within initial_fetch_timeout", "cluster", e.Name(), "service", name)
 				e.GiveUp()

@@ -22,6 +22,10 @@ type edsState struct {
 	// large; nil before the first.
 	last []byte
 	life time.Duration // how long it counts; 0 for ever
+	// collected is the same if localities have their endpoints of collections, and
+	// localities are those, each once.
+	collected  *endpointv3.ClusterLoadAssignment
+	localities []*localityState
 	origin
 	rejected *failure
 	stale    *time.Timer // ends its life, if it has an end
@@ -51,7 +55,10 @@ func (r *Resources) attachEDS(e *clusterEntry) {
 	replaces := slices.ContainsFunc(s.users, func(u *clusterEntry) bool { return u.Name() == e.Name() })
 	s.users = append(s.users, e)
 	e.eds = s
-	if s.last == nil {
+	for _, l := range s.localities {
+		e.leds().asked(r.p.stat.Main(), l.source)
+	}
+	if s.last == nil || s.incomplete() {
 		return
 	}
 	if a, ok := r.p.o.Discovery.(awaiter); ok && replaces {
@@ -59,17 +66,30 @@ func (r *Resources) attachEDS(e *clusterEntry) {
 	}
 	// The assignment suited the clusters before. If it does not suit this one,
 	// that waits for another.
-	la := &endpointv3.ClusterLoadAssignment{}
-	err := proto.Unmarshal(s.last, la)
-	if err == nil {
-		err = e.Assign(la)
-	}
-	if err != nil {
+	if err := r.inherit(e, s); err != nil {
 		r.p.component("upstream").Warn("the endpoints in force do not suit a new cluster", "error", err)
 		return
 	}
 	r.p.stat.Main().Inc(e.Stats.UpdateAttempt)
 	e.subscription().inForce(r.p.stat.Main(), time.Now(), s.version)
+}
+
+// inherit gives a cluster the assignment that is in force.
+func (r *Resources) inherit(e *clusterEntry, s *edsState) error {
+	la := s.collected
+	if la == nil {
+		la = &endpointv3.ClusterLoadAssignment{}
+		if err := proto.Unmarshal(s.last, la); err != nil {
+			return fmt.Errorf("%w", err)
+		}
+	}
+	a, err := e.ReadAssignment(la, s.endpoints)
+	if err != nil {
+		r.p.stat.Main().Inc(e.Stats.Discovery.UpdateRejected)
+		return fmt.Errorf("%w", err)
+	}
+	e.Use(a)
+	return nil
 }
 
 // askAgainAfter is how long a server that knows of a change of a cluster has to send
@@ -122,6 +142,7 @@ func (r *Resources) detachEDS(e *clusterEntry) {
 		return
 	}
 	s.halt()
+	r.collect(s, nil)
 	r.tell.add(false, EndpointType, s.name, s.source)
 	forget(r.endpoints, s.name, s)
 }
@@ -143,18 +164,23 @@ func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, ve
 		for _, e := range slices.Clone(s.users) { // settling a cluster ends the former one
 			e.subscription().accepted(m, begun, version)
 			m.Inc(e.Stats.UpdateNoRebuild)
-			r.sentAgain(e)
+			if !s.incomplete() {
+				r.sentAgain(e)
+			}
 		}
 		return nil
 	}
 	if err == nil {
 		err = r.checkOwn(la)
 	}
+	if err == nil {
+		err = r.checkLocalities(la)
+	}
 	users := slices.Clone(s.users)
 	read := make([]*cluster.Assignment, len(users))
 	for i, e := range users {
 		if err == nil {
-			read[i], err = e.ReadAssignment(la)
+			read[i], err = e.ReadAssignment(la, nil)
 		}
 	}
 	if err != nil {
@@ -166,10 +192,17 @@ func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, ve
 	}
 	s.last, s.life, s.origin, s.rejected = encoded, cluster.StaleAfter(la), from, nil
 	r.refresh(s)
+	r.collect(s, la)
 	for i, e := range users {
-		r.give(e, read[i])
-		m.Inc(e.Stats.UpdateAttempt) // Use counts the success
-		e.subscription().inForce(m, begun, version)
+		if s.collected == nil {
+			r.give(e, read[i])
+		} else {
+			e.stopWaiting() // collections have a time of their own
+		}
+		e.subscription().accepted(m, begun, version)
+	}
+	if s.collected != nil {
+		r.giveCollected(s)
 	}
 	return nil
 }
@@ -185,7 +218,7 @@ func (e *clusterEntry) subscription() *subscription {
 
 // give makes an assignment a cluster's.
 func (r *Resources) give(e *clusterEntry, a *cluster.Assignment) {
-	e.Use(a)
+	e.Follow(a)
 	e.stopWaiting()
 	r.settleNamed(e.Name())
 }
@@ -201,6 +234,7 @@ func (r *Resources) refresh(s *edsState) {
 	}
 	s.stale = r.after(s.life, func() {
 		s.last, s.stale = nil, nil
+		r.collect(s, nil)
 		for _, e := range s.users {
 			e.Stale()
 		}
@@ -224,6 +258,10 @@ func (r *Resources) Missing(source *corev3.ConfigSource, typeURL, name string) {
 	case EndpointType:
 		for _, s := range ofSource(r.endpoints[name], source) {
 			r.noEndpoints(s)
+		}
+	case LocalityEndpointType:
+		for _, s := range ofSource(r.localities[name], source) {
+			r.noLocality(s)
 		}
 	case RouteType:
 		for _, s := range ofSource(r.routes[name], source) {

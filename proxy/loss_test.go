@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -231,11 +232,30 @@ func (s *scene) changeCluster(name string) {
 func (s *scene) changeEndpoints() {
 	for _, name := range []string{"svc-a", "svc-b"} {
 		la := assignment(name, s.some()...)
+		if s.random.IntN(2) == 0 { // by themselves
+			must(s.t, s.res.SetEndpoints(nil, collected(name, 0, name), s.next()))
+			s.changeCollection(name)
+			s.changeCollection(name)
+			continue
+		}
 		for _, e := range la.GetEndpoints()[0].GetLbEndpoints() {
 			e.LoadBalancingWeight = wrapperspb.UInt32(uint32(1 + s.random.IntN(5)))
 		}
 		must(s.t, s.res.SetEndpoints(nil, la, s.next()))
 	}
+}
+
+// changeCollection changes what there is of a collection.
+func (s *scene) changeCollection(name string) {
+	there, gone := map[string]string{}, []string{}
+	for i, a := range s.backends {
+		if i == 0 || s.random.IntN(2) == 0 {
+			there[strconv.Itoa(i)] = a
+		} else {
+			gone = append(gone, strconv.Itoa(i))
+		}
+	}
+	come(s.t, s.res, name, there, gone...)
 }
 
 func (s *scene) changeRoutes() {
@@ -388,8 +408,8 @@ func (s *scene) overTLS(h2 bool) *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots, ServerName: "localhost", MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: h2}
 }
 
-// Proves CM-04, CM-05, CM-11, LM-04, LM-05, RT-13 and TS-14 under load: while clusters,
-// endpoints, routes, listeners and certificates change, come and go, no request fails, by
+// Proves CM-04, CM-05, CM-11, LM-04, LM-05, RT-13 and TS-14 under load, and partly XN-29: while clusters,
+// endpoints, those of collections too, routes, listeners and certificates change, come and go, no request fails, by
 // HTTP/1, HTTP/2 and TLS, downloads and a websocket go on, and connections of listeners that
 // stay are not broken.
 func TestChangesLoseNothing(t *testing.T) {

@@ -25,6 +25,11 @@ type sourceChecker interface {
 	Check(path string, c *corev3.ConfigSource, typeURL string) error
 }
 
+// collectionChecker is a Discovery that knows which collections it can bring.
+type collectionChecker interface {
+	CheckCollection(path string, c *corev3.ConfigSource, typeURL, name string) error
+}
+
 // warmingWatcher is a Discovery that is told whether clusters are warming, from
 // the end of initialization on, with the configuration locked.
 type warmingWatcher interface{ Warming(yes bool) }

@@ -44,8 +44,8 @@ func (r *Resources) present() *present {
 	out := &present{versions: maps.Clone(r.versions), endpoints: map[*clusterEntry]*failure{}}
 	for _, s := range r.clusterSlots() {
 		out.clusters = append(out.clusters, *s)
-		if s.active != nil && s.active.eds != nil && s.active.eds.rejected != nil {
-			out.endpoints[s.active] = s.active.eds.rejected
+		if s.active != nil && s.active.eds != nil {
+			out.endpoints[s.active] = s.active.eds.failure()
 		}
 	}
 	for _, s := range r.listenerSlots() {

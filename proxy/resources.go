@@ -21,9 +21,11 @@ const (
 	ClusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	ListenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	EndpointType = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
-	RouteType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
-	SecretType   = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
-	RuntimeType  = "type.googleapis.com/envoy.service.runtime.v3.Runtime"
+	// LocalityEndpointType is an endpoint, one of a collection (LEDS).
+	LocalityEndpointType = "type.googleapis.com/envoy.config.endpoint.v3.LbEndpoint"
+	RouteType            = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+	SecretType           = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+	RuntimeType          = "type.googleapis.com/envoy.service.runtime.v3.Runtime"
 	// ExtensionType is the configuration of a filter.
 	ExtensionType = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
 	// ScopedRouteType is a scope, which leads to a RouteType.
@@ -44,7 +46,8 @@ type Discovery interface {
 	Start(ctx context.Context, r *Resources) error
 	// Want says that something of the configuration now refers to a resource of
 	// this type, name and source, and Unwant that nothing does any more. A type
-	// is EndpointType, RouteType, SecretType, RuntimeType or ExtensionType, or
+	// is EndpointType, RouteType, SecretType, RuntimeType or ExtensionType,
+	// LocalityEndpointType with the name of a glob collection, or
 	// ScopedRouteType with the name "*" for all that the source has. source is as configured, with its
 	// initial_fetch_timeout, which the proxy keeps itself.
 	//
@@ -94,11 +97,13 @@ type Resources struct {
 	warming   int64 // clusters that are not yet
 	live      bool  // the gauges tell
 	endpoints map[string][]*edsState
-	routes    map[string][]*routeState
-	scopes    []*scopeState
-	hosts     map[string][]*hostSet // by route configuration
-	demanded  []*askedSet           // clusters on demand
-	secrets   map[string][]*secretState
+	// localities are collections of endpoints.
+	localities map[string][]*localityState
+	routes     map[string][]*routeState
+	scopes     []*scopeState
+	hosts      map[string][]*hostSet // by route configuration
+	demanded   []*askedSet           // clusters on demand
+	secrets    map[string][]*secretState
 	// runtime are layers of the runtime.
 	runtime []*runtimeState
 	rtds    rtdsStats
@@ -122,7 +127,7 @@ func newResources(p *Proxy, own []string) (*Resources, error) {
 	}
 	return &Resources{
 		p: p, catalog: catalog, work: giveway.New(), changed: make(chan struct{}),
-		clusters: map[string]*clusterSlot{}, endpoints: map[string][]*edsState{},
+		clusters: map[string]*clusterSlot{}, endpoints: map[string][]*edsState{}, localities: map[string][]*localityState{},
 		asks: newAsks(), hosts: map[string][]*hostSet{},
 		routes: map[string][]*routeState{}, secrets: map[string][]*secretState{}, extensions: map[string][]*extensionState{},
 		versions: map[string]string{}, drainingListeners: map[*listenerEntry]struct{}{}, listeners: map[string]*listenerSlot{},
@@ -305,6 +310,11 @@ func (r *Resources) end() {
 		}
 	}
 	for _, list := range r.endpoints {
+		for _, s := range list {
+			s.halt()
+		}
+	}
+	for _, list := range r.localities {
 		for _, s := range list {
 			s.halt()
 		}

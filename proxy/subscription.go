@@ -90,6 +90,10 @@ func (r *Resources) Failed(source *corev3.ConfigSource, typeURL, name string) {
 		for _, s := range ofSource(r.endpoints[name], source) {
 			subscriptions(s.users, (*clusterEntry).subscription, failed)
 		}
+	case LocalityEndpointType:
+		for _, s := range ofSource(r.localities[name], source) {
+			s.each(func(e *clusterEntry) { e.leds().failed(m) })
+		}
 	case RouteType:
 		for _, s := range ofSource(r.routes[name], source) {
 			subscriptions(s.users, (*routeUser).subscription, failed)

@@ -2,6 +2,7 @@ package xdsclient_test
 
 import (
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,16 @@ func TestGlob(t *testing.T) {
 		late := newRecord()
 		cancel := xdsclient.Watch(sc.s, edsType(), prefix+"shop/*", plainly(late))
 		late.expect(t, prefix+"shop/b=1")
+		cancel()
+		told := []string{}
+		cancel = xdsclient.Watch(sc.s, edsType(), prefix+"shop/*", xdsclient.Funcs[string]{
+			Change:  func(u xdsclient.Update[string]) { told = append(told, u.Name) },
+			Settled: func() { told = append(told, "settled") },
+		})
+		synctest.Wait()
+		if want := []string{prefix + "shop/b", "settled"}; !slices.Equal(told, want) {
+			t.Errorf("of what was held, a watcher was told %q, want %q", told, want)
+		}
 		cancel()
 		synctest.Wait()
 	})

@@ -110,7 +110,9 @@ func (w *fetchWatcher[T]) OnAmbientError(string, error) {}
 func (w *fetchWatcher[T]) OnSettled() {
 	w.f.mu.Lock()
 	defer w.f.mu.Unlock()
-	w.f.settle(w.name)
+	if !collectionName(w.name) { // of that, not all may have been held
+		w.f.settle(w.name)
+	}
 }
 
 // OnResponse ends the wait for a collection.

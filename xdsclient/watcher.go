@@ -75,7 +75,9 @@ type ResponseWatcher interface {
 
 // SettledWatcher is a [Watcher] that wants to know when there is something known of
 // every member of the list collection that it watches: a value or an error. OnSettled
-// is called once, after the members' own calls.
+// is called once, after the members' own calls. Of a glob collection or wildcard it is
+// called when the members that were held when the watch began have been told, if there
+// were any: those come without a response.
 type SettledWatcher interface {
 	OnSettled()
 }

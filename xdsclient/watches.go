@@ -121,10 +121,15 @@ func (s *Source) watchCollection(t *typeState, a *authority, x *watch) {
 	if len(c.watches) == 1 {
 		s.subscribe(a, t, c.name)
 	}
+	greeted := false
 	for _, e := range t.entries {
 		if e.u != nil && c.covers(e.name) {
 			s.greet(t, x, e, e.name)
+			greeted = true
 		}
+	}
+	if greeted {
+		s.calls = append(s.calls, call{x: x, kind: callSettled, final: true})
 	}
 	switch l := s.last(a, t); {
 	case c.err != nil:

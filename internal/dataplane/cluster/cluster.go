@@ -172,7 +172,7 @@ func (c *Cluster) configureEndpoints() error {
 		return c.configureEDS()
 	}
 	var err error
-	c.assignment, err = newAssignment(c.kind, c.proto.GetLoadAssignment(), "load_assignment.", c.match)
+	c.assignment, err = newAssignment(c.kind, c.proto.GetLoadAssignment(), "load_assignment.", c.match, nil)
 	if err != nil || c.kind != kindLogicalDNS {
 		return err
 	}

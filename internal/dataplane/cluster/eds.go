@@ -55,10 +55,11 @@ func (c *Cluster) EDS() (name string, source *corev3.ConfigSource, ok bool) {
 type Assignment struct{ a *assignment }
 
 // ReadAssignment reads an assignment for an EDS cluster, to be put in force by
-// [Cluster.Use]. An error says what is wrong, with the path of the field. Safe for
+// [Cluster.Use]. An error says what is wrong, with the path of the field. Localities
+// with a collection have the endpoints that of tells; nil tells none. Safe for
 // concurrent use.
-func (c *Cluster) ReadAssignment(la *endpointv3.ClusterLoadAssignment) (*Assignment, error) {
-	a, err := newAssignment(c.kind, la, "", c.match)
+func (c *Cluster) ReadAssignment(la *endpointv3.ClusterLoadAssignment, of Collected) (*Assignment, error) {
+	a, err := newAssignment(c.kind, la, "", c.match, of)
 	if err != nil {
 		return nil, fmt.Errorf("cluster %q: %w", c.Name(), err)
 	}
@@ -68,7 +69,7 @@ func (c *Cluster) ReadAssignment(la *endpointv3.ClusterLoadAssignment) (*Assignm
 // Assign is ReadAssignment and Use; the hosts stay as they were if it fails, and
 // that is counted.
 func (c *Cluster) Assign(la *endpointv3.ClusterLoadAssignment) error {
-	next, err := c.ReadAssignment(la)
+	next, err := c.ReadAssignment(la, nil)
 	if err != nil {
 		c.sink.Add(c.Stats.Discovery.UpdateRejected, 1)
 		return err
@@ -82,8 +83,14 @@ func (c *Cluster) Assign(la *endpointv3.ClusterLoadAssignment) error {
 // CM-17). An assignment is used once. It is called by one goroutine at a time, and
 // costs what the assignment has.
 func (c *Cluster) Use(read *Assignment) {
-	next := read.a
 	c.sink.Add(c.Stats.UpdateSuccess, 1)
+	c.Follow(read)
+}
+
+// Follow is Use for an assignment that was counted before, and of which
+// collections have changed.
+func (c *Cluster) Follow(read *Assignment) {
+	next := read.a
 	c.updateMu.Lock()
 	defer c.updateMu.Unlock()
 	policy := !c.assignment.samePolicy(next)

@@ -75,7 +75,7 @@ func TestAssign(t *testing.T) {
 		strings.Replace(group(endpoint(3, "")), "127.0.0.1", "a.name", 1),
 		`{"cluster_name": "c", "policy": {"drop_overloads": [{"category": "x"}, {"category": "y"}]}}`,
 	} {
-		_, unread := c.ReadAssignment(assignmentOf(t, bad))
+		_, unread := c.ReadAssignment(assignmentOf(t, bad), nil)
 		if err := assign(bad); err == nil || unread == nil || c.Hosts() != set {
 			t.Errorf("%s: %v", bad, err)
 		}

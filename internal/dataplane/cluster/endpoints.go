@@ -37,27 +37,35 @@ func (a *assignment) samePolicy(o *assignment) bool {
 
 // newAssignment reads a load_assignment for a cluster of this kind. All errors
 // are reported together, each with the path of its field below at.
-func newAssignment(k kind, la *endpointv3.ClusterLoadAssignment, at string, match func(endpoint, locality *corev3.Metadata) int) (*assignment, error) {
+func newAssignment(k kind, la *endpointv3.ClusterLoadAssignment, at string, match func(endpoint, locality *corev3.Metadata) int, of Collected) (*assignment, error) {
 	a := &assignment{groups: len(la.GetEndpoints()), overprov: 140}
 	errs := []error{a.policy(at, la.GetPolicy())}
 	for i, l := range la.GetEndpoints() {
 		path := fmt.Sprintf("%sendpoints[%d]", at, i)
-		if l.GetLedsClusterLocalityConfig() != nil || l.GetLoadBalancerEndpoints() != nil { //nolint:staticcheck // refused all the same
-			errs = append(errs, fmt.Errorf("%s: LEDS (leds_cluster_locality_config, load_balancer_endpoints) is known but not built; use lb_endpoints", path))
+		if err := checkLocality(k, l); err != nil {
+			errs = append(errs, fmt.Errorf("%s.%w", path, err))
 			continue
 		}
 		loc := localityOf(l.GetLocality())
 		a.weigh(localityKey{l.GetPriority(), loc}, l.GetLoadBalancingWeight().GetValue())
+		add := func(ep endpoint) {
+			ep.attrs.Locality, ep.attrs.Priority = loc, l.GetPriority()
+			ep.attrs.LocalityMetadata = l.GetMetadata()
+			ep.attrs.TransportSocket = match(ep.attrs.Metadata, l.GetMetadata())
+			a.endpoints = append(a.endpoints, ep)
+		}
+		if c := l.GetLedsClusterLocalityConfig(); c != nil && of != nil {
+			for _, e := range of(c) {
+				add(e.endpoint)
+			}
+		}
 		for j, e := range l.GetLbEndpoints() {
 			ep, err := newEndpoint(k, e)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s.lb_endpoints[%d].%w", path, j, err))
 				continue
 			}
-			ep.attrs.Locality, ep.attrs.Priority = loc, l.GetPriority()
-			ep.attrs.LocalityMetadata = l.GetMetadata()
-			ep.attrs.TransportSocket = match(ep.attrs.Metadata, l.GetMetadata())
-			a.endpoints = append(a.endpoints, ep)
+			add(ep)
 		}
 	}
 	if k != kindEDS && len(a.endpoints) == 0 {

@@ -146,6 +146,7 @@ type Stats struct {
 
 	breakers [routePriorities]breakerGauges
 	matches  []stats.Counter // total_match_count of the transport socket matches; last the default
+	leds     func() *LEDSStats
 	http1    func() *HTTP1Stats
 	http2    func() *HTTP2Stats
 }
@@ -252,6 +253,24 @@ type DiscoveryStats struct {
 	UpdateTime       stats.Gauge     `stat:"update_time"`
 }
 
+// LEDSStats are the statistics of the subscriptions to the collections of a
+// cluster's endpoints, all in one.
+type LEDSStats struct {
+	InitFetchTimeout stats.Counter   `stat:"leds.init_fetch_timeout"`
+	UpdateAttempt    stats.Counter   `stat:"leds.update_attempt"`
+	UpdateEmpty      stats.Counter   `stat:"leds.update_empty"`
+	UpdateFailure    stats.Counter   `stat:"leds.update_failure"`
+	UpdateRejected   stats.Counter   `stat:"leds.update_rejected"`
+	UpdateSuccess    stats.Counter   `stat:"leds.update_success"`
+	UpdateDuration   stats.Histogram `stat:"leds.update_duration,ms"`
+	UpdateTime       stats.Gauge     `stat:"leds.update_time"`
+	Version          stats.Gauge     `stat:"leds.version"`
+}
+
+// LEDS are the statistics of collections of endpoints, which appear with the
+// first, as in Envoy. Safe for concurrent use.
+func (s *Stats) LEDS() *LEDSStats { return s.leds() }
+
 func (s *Stats) registerDiscovery(reg Registry) {
 	s.Discovery = &DiscoveryStats{}
 	stats.Fill(reg, "", s.Discovery)
@@ -278,6 +297,7 @@ func newStats(reg Registry, breakers [routePriorities]*Breaker, matches []Transp
 	if tls {
 		stats.Fill(reg, "", &s.SSL)
 	}
+	s.leds = sync.OnceValue(func() *LEDSStats { l := &LEDSStats{}; stats.Fill(reg, "", l); return l })
 	s.http1 = sync.OnceValue(func() *HTTP1Stats { h := &HTTP1Stats{}; stats.Fill(reg, "", h); return h })
 	s.http2 = sync.OnceValue(func() *HTTP2Stats { h := &HTTP2Stats{}; stats.Fill(reg, "", h); return h })
 	return s

@@ -36,6 +36,10 @@ type Target interface {
 	SetListener(l *listenerv3.Listener, version string) error
 	RemoveListener(name string)
 	SetEndpoints(source *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, version string) error
+	// CheckLocalityEndpoint says what is wrong with an endpoint of a collection.
+	CheckLocalityEndpoint(e *endpointv3.LbEndpoint) error
+	// SetLocalityEndpoints changes endpoints of a collection at one stroke.
+	SetLocalityEndpoints(source *corev3.ConfigSource, collection string, changes []LocalityEndpoint, version string) error
 	SetRoutes(source *corev3.ConfigSource, rc *routev3.RouteConfiguration, version string) error
 	SetSecret(source *corev3.ConfigSource, s *tlsv3.Secret, version string) error
 	SetRuntime(source *corev3.ConfigSource, rt *runtimev3.Runtime, version string) error

@@ -122,6 +122,36 @@ func (g *target) SetEndpoints(_ *corev3.ConfigSource, la *endpointv3.ClusterLoad
 	return g.set("endpoints", la.GetClusterName(), version)
 }
 
+func (g *target) CheckLocalityEndpoint(e *endpointv3.LbEndpoint) error {
+	if e.GetEndpoint().GetHostname() == "bad" {
+		return errors.New("field: I do not like it")
+	}
+	return nil
+}
+
+func (g *target) SetLocalityEndpoints(_ *corev3.ConfigSource, collection string, changes []LocalityEndpoint, _ string) error {
+	var list []string
+	for _, c := range changes {
+		name, sign := c.Name[strings.LastIndexByte(c.Name, '/')+1:], ""
+		switch {
+		case c.Config != nil:
+			sign = "+" + c.Config.GetEndpoint().GetHostname() + "@"
+		case c.Gone:
+			sign = "-"
+		}
+		if c.Refused != nil {
+			sign += "!"
+		}
+		list = append(list, sign+name)
+	}
+	if len(list) > 100 {
+		list = []string{fmt.Sprint(len(list), " changes")}
+	}
+	collection = strings.TrimSuffix(collection, "/*")
+	g.note("endpoints of %s: %s", collection[strings.LastIndexByte(collection, '/')+1:], strings.Join(list, " "))
+	return nil
+}
+
 func (g *target) SetRoutes(_ *corev3.ConfigSource, rc *routev3.RouteConfiguration, version string) error {
 	return g.set("routes", rc.GetName(), version)
 }

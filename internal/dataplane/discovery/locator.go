@@ -52,6 +52,20 @@ func (d *Discovery) inFile(locator string) (whole, error) {
 	return whole{&corev3.ConfigSource{ConfigSourceSpecifier: in}, xdsclient.Wildcard}, nil
 }
 
+var errNotDelta = errors.New("collections are discovered with delta xDS only: write api_type: DELTA_GRPC, or ads if ads_config has it")
+
+// CheckGlob says what is wrong with the name of a glob collection.
+func CheckGlob(name, typeURL string) error {
+	u, err := xds.ParseURN(name)
+	if err == nil {
+		err = u.CheckType(typeURL)
+	}
+	if err == nil && !u.IsGlob() {
+		err = fmt.Errorf("%q is no glob collection: write a name that ends in /*", name)
+	}
+	return err //nolint:wrapcheck // it says all
+}
+
 // glob is a glob collection of a server.
 func (d *Discovery) glob(c *corev3.ConfigSource, locator, typeURL string) (whole, error) {
 	u, err := xds.ParseURN(locator)
@@ -68,7 +82,7 @@ func (d *Discovery) glob(c *corev3.ConfigSource, locator, typeURL string) (whole
 		return whole{}, err //nolint:wrapcheck // it says all
 	}
 	if !d.delta(c) {
-		return whole{}, errors.New("collections are discovered with delta xDS only: write api_type: DELTA_GRPC, or ads if ads_config has it")
+		return whole{}, errNotDelta
 	}
 	u.Params = d.withNode(u.Params)
 	return whole{c, u.String()}, nil

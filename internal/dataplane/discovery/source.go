@@ -51,6 +51,22 @@ func (d *Discovery) Check(path string, c *corev3.ConfigSource, typeURL string) e
 	return at(path, err)
 }
 
+// CheckCollection tells what is wrong with the config source of a glob collection,
+// or with that which the collection's authority leads to.
+func (d *Discovery) CheckCollection(path string, c *corev3.ConfigSource, typeURL, name string) error {
+	c, err := d.sources.Locate(c, name)
+	if err == nil && !d.delta(c) {
+		err = errNotDelta
+	}
+	if err == nil {
+		_, err = d.source(c, typeURL, "")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 func (d *Discovery) check(path string, c *corev3.ConfigSource, typeURL string) error {
 	_, err := d.source(c, typeURL, "")
 	return at(path, err)

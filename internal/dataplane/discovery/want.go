@@ -93,6 +93,8 @@ func (d *Discovery) watch(k want, u *user) (cancel func()) {
 	switch k.typ {
 	case xds.EndpointType:
 		return follow(d, k, u, resolving(xdsclient.Endpoints(), from), d.target.SetEndpoints)
+	case xds.LocalityEndpointType:
+		return d.followLocality(k, u)
 	case xds.RouteType:
 		return follow(d, k, u, d.routes(k.source, from), d.target.SetRoutes)
 	case xds.SecretType:
