@@ -151,7 +151,7 @@ func (l *link) unchanged(t *typeState, e *entry, ev *client.Event) {
 // list collection it makes what is good.
 func (s *Source) read(l *link, t *typeState, name, version string, form client.Form, body []byte) (any, error) {
 	if form == client.Plain {
-		return t.decode(name, version, body)
+		return t.decode(name, version, body, t.knownBy(name))
 	}
 	v, err := checker{l}.indirect(t, name, version, form, body)
 	if _, partly := errors.AsType[*client.Flaw](err); partly {

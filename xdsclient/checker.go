@@ -48,7 +48,7 @@ func (c checker) Check(typeURL, name, version string, form client.Form, body []b
 		}
 		return t.read(name, body)
 	}
-	v, err := t.decode(name, version, body)
+	v, err := t.decode(name, version, body, t.knownBy(name))
 	if err != nil {
 		c.l.s.count(StatUpdatesInvalid, c.l, typeURL, 1)
 		return nil, err

@@ -120,7 +120,7 @@ func (c checker) listOf(t *typeState, name, version string, body []byte, before 
 		if e.Version == "" {
 			e.Version = version
 		}
-		if c.readEntry(t, n, &e, before[n.name]); n.err != nil {
+		if c.readEntry(t, name, n, &e, before[n.name]); n.err != nil {
 			flaws = append(flaws, fmt.Errorf("entries[%d]: %s: %w", i, n.name, n.err))
 		}
 	}
@@ -131,7 +131,7 @@ func (c checker) listOf(t *typeState, name, version string, body []byte, before 
 }
 
 // readEntry decodes an inline entry, unless it is as it was.
-func (c checker) readEntry(t *typeState, n *listed, e *xds.CollectionEntry, before *listed) {
+func (c checker) readEntry(t *typeState, collection string, n *listed, e *xds.CollectionEntry, before *listed) {
 	if before != nil && before.to == nil {
 		n.u = before.u
 		if bytes.Equal(before.raw, e.Body) && (before.u != nil || before.err != nil) {
@@ -144,7 +144,7 @@ func (c checker) readEntry(t *typeState, n *listed, e *xds.CollectionEntry, befo
 			return
 		}
 	}
-	v, err := t.decode(n.name, e.Version, e.Body)
+	v, err := t.decode(n.name, e.Version, e.Body, t.knownByEntry(collection, n))
 	if n.fresh = true; err != nil {
 		n.err = err
 		c.l.s.count(StatUpdatesInvalid, c.l, t.URL, 1)

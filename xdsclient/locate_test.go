@@ -3,6 +3,7 @@ package xdsclient_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -161,6 +162,37 @@ func TestRedirect(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if a.open() {
 			t.Error("a stream is open that nobody needs")
+		}
+	})
+}
+
+// What redirects and list collections lead to is validated by the names that watchers
+// know it by. Partly proves XN-08, XN-10.
+func TestValidatedNames(t *testing.T) {
+	located(t, xdsclient.Config{}, func(sc *scene) {
+		names := newRecord()
+		cds := cdsType()
+		cds.Validate = func(name, _, value string) error { names.add("%s=%s", name, value); return nil }
+		for _, name := range []string{clusterA + "x", clusterA + "z", clusterB + "y", clusterA + "g/*", clusterA + "r", clusterB + "h/*", listA + "l", listA + "m#entry=in"} {
+			sc.watch(cds, name)
+		}
+		a := sc.f[0].stream(1)
+		a.answer(holds(t, clusterA+"x>"+clusterB+"y", clusterA+"g/1>"+clusterB+"v", clusterA+"g/2=2", clusterA+"z>"+clusterB+"w", clusterA+"r>"+clusterB+"h/1",
+			listA+"l["+clusterB+"u in=3]", listA+"m>"+listB+"m"))
+		b := sc.f[1].stream(1)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		b.answer(holds(t, clusterB+"y=4", clusterB+"v=5", clusterB+"w=6", clusterB+"u=7", clusterB+"h/1=0", listB+"m[in=8 out=9]"))
+		synctest.Wait()
+		got := names.take()
+		slices.Sort(got)
+		want := []string{
+			clusterA + "g/1=5", clusterA + "g/2=2", clusterA + "r=0", clusterA + "x=4", clusterA + "z=6", clusterB + "h/1=0", clusterB + "u=7", clusterB + "y=4",
+			listA + "l#entry=in=3", listA + "m#entry=in=8", listB + "m#entry=in=8", listB + "m#entry=out=9",
+		}
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("validated as\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	})
 }

@@ -32,7 +32,9 @@ type Type[T any] struct {
 	// Validate looks at what Decode has made; its error rejects the resource.
 	// The version is the resource's, or in the state-of-the-world variant the
 	// response's.
-	// nil accepts everything.
+	// The name is that by which it is asked for: of what a redirect or a list collection
+	// has led to, the one that watchers are told; Validate is called once for each such
+	// name. nil accepts everything.
 	//
 	// Decode and Validate are called one at a time and must not call the source.
 	Validate func(name, version string, value T) error
@@ -129,8 +131,9 @@ const Wildcard = "*"
 // decoder is a Type without its parameter.
 type decoder struct {
 	xds.Type
-	of     any // a nil *T, to tell types apart
-	decode func(name, version string, body []byte) (any, error)
+	of any // a nil *T, to tell types apart
+	// as are the names that it is validated by.
+	decode func(name, version string, body []byte, as []string) (any, error)
 	// read is decode without a look at what is wrong with the value.
 	read   func(name string, body []byte) (any, error)
 	brief  bool // the value is not kept
@@ -145,13 +148,13 @@ var errNoDecode = errors.New("the type has no Decode function")
 func (t Type[T]) erase() decoder {
 	d := decoder{Type: t.Type, of: (*T)(nil), nameOf: t.NameOf, all: t.ValidateAll, brief: t.Transient, direct: t.Direct}
 	d.read = func(name string, body []byte) (any, error) { return t.Decode(name, body) }
-	d.decode = func(name, version string, body []byte) (any, error) {
+	d.decode = func(name, version string, body []byte, as []string) (any, error) {
 		if t.Decode == nil {
 			return nil, errNoDecode
 		}
 		v, err := t.Decode(name, body)
 		if err == nil && t.Validate != nil {
-			err = t.Validate(name, version, v)
+			err = t.validate(as, version, v)
 		}
 		if err != nil {
 			return nil, err
@@ -159,4 +162,15 @@ func (t Type[T]) erase() decoder {
 		return v, nil
 	}
 	return d
+}
+
+func (t Type[T]) validate(as []string, version string, v T) error {
+	if len(as) == 1 {
+		return t.Validate(as[0], version, v)
+	}
+	var errs []error
+	for _, name := range as {
+		errs = append(errs, t.Validate(name, version, v))
+	}
+	return errors.Join(errs...)
 }

@@ -18,11 +18,6 @@ func (d *Discovery) Await(typeURL, name string, c *corev3.ConfigSource) bool {
 	if err != nil {
 		return false
 	}
-	d.mu.Lock()
-	for _, u := range d.wanted[want{s.Source, typeURL, name}] {
-		u.has = false
-	}
-	d.mu.Unlock()
 	s.Source.Await(typeURL, name)
 	return true
 }

@@ -248,10 +248,19 @@ func (h *hosts) drop(u *user) {
 }
 
 // askCluster asks for a cluster by its name (CM-33).
+// Clients make up the name: no collection or other server is to be had by it.
 func (d *Discovery) askCluster(k want, u *user) func() {
+	if !single(k.name) {
+		d.target.Missing(u.source, k.typ, k.name)
+		return func() {}
+	}
 	return xdsclient.Watch(k.source, d.clusters(), k.name, xdsclient.Funcs[*clusterv3.Cluster]{
 		Change: func(v xdsclient.Update[*clusterv3.Cluster]) {
 			u.has = true
+			if v.Value.GetName() != k.name {
+				d.cfg.Logger.Warn("a cluster on demand was found under another name, and is not used by this one", "cluster", k.name, "found", v.Value.GetName())
+				d.target.Missing(u.source, k.typ, k.name)
+			}
 			// It is in force unless it had come before it was asked for.
 			if err := d.target.SetCluster(v.Value, v.Version); err != nil {
 				d.cfg.Logger.Warn("a cluster that was good is refused", "cluster", k.name, "error", err)
@@ -268,4 +277,13 @@ func (d *Discovery) askCluster(k want, u *user) func() {
 			d.target.Missing(u.source, k.typ, k.name)
 		},
 	})
+}
+
+// single reports whether a name is one of one resource, without directives.
+func single(name string) bool {
+	if !xds.IsURN(name) {
+		return name != xdsclient.Wildcard
+	}
+	u, err := xds.ParseURN(name)
+	return err == nil && !u.IsGlob() && !u.IsListCollection()
 }

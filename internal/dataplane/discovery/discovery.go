@@ -204,7 +204,7 @@ func (d *Discovery) post(f func()) {
 func (d *Discovery) Clusters(ctx context.Context) {
 	if d.cds.source != nil {
 		d.own.begin(xds.ClusterType)
-		collection(ctx, d, d.cds, d.clusters(), "cluster_manager.cds", d.parting.gone)
+		collection(ctx, d, d.cds, d.clusters(), members[*clusterv3.Cluster]{scope: "cluster_manager.cds", set: d.target.SetCluster, remove: d.parting.gone})
 	}
 }
 
@@ -212,18 +212,28 @@ func (d *Discovery) Clusters(ctx context.Context) {
 func (d *Discovery) Listeners(ctx context.Context) {
 	if d.lds.source != nil {
 		d.own.begin(xds.ListenerType)
-		collection(ctx, d, d.lds, d.listeners(), "listener_manager.lds", d.target.RemoveListener)
+		collection(ctx, d, d.lds, d.listeners(), members[*listenerv3.Listener]{scope: "listener_manager.lds", set: d.target.SetListener, remove: d.target.RemoveListener})
 	}
 }
 
-// collection watches all resources of a type, and waits for the first answer.
-func collection[T any](ctx context.Context, d *Discovery, of whole, t xdsclient.Type[T], scope string, remove func(string)) {
+// collection watches all resources of a type, and waits for the first answer: of a
+// list, until something is known of each that is in it.
+func collection[T named](ctx context.Context, d *Discovery, of whole, t xdsclient.Type[T], use members[T]) {
 	answered := make(chan struct{})
 	var once sync.Once
+	first := func() { once.Do(func() { close(answered) }) }
+	m := &use
 	w := xdsclient.Funcs[T]{
+		Change: func(u xdsclient.Update[T]) { m.change(d, of, &u) },
 		Error: func(name string, err error) {
-			if errors.Is(err, xdsclient.ErrMissing) && name != of.name {
-				remove(name)
+			switch missing := errors.Is(err, xdsclient.ErrMissing); {
+			case missing && (name != of.name || of.list):
+				m.lose(name)
+			case lost(err):
+				d.cfg.Logger.Error("resources cannot be had", "type", t.Kind, "resource", name, "error", err)
+			}
+			if of.list && name == of.name {
+				first()
 			}
 		},
 		Response: func(r xdsclient.Response) {
@@ -233,8 +243,13 @@ func collection[T any](ctx context.Context, d *Discovery, of whole, t xdsclient.
 			if t.URL == xds.ClusterType {
 				d.parting.clustersCame()
 			}
-			once.Do(func() { close(answered) })
+			if !of.list {
+				first()
+			}
 		},
+	}
+	if of.list {
+		w.Settled = first
 	}
 	s, err := d.source(of.source, t.URL, "")
 	if err != nil { // not after New, which has checked it
@@ -258,7 +273,7 @@ func collection[T any](ctx context.Context, d *Discovery, of whole, t xdsclient.
 	case <-answered:
 	case <-ctx.Done():
 	case <-late:
-		d.cfg.Stats.Main().Inc(d.cfg.Stats.Scope(scope).Counter("init_fetch_timeout"))
+		d.cfg.Stats.Main().Inc(d.cfg.Stats.Scope(use.scope).Counter("init_fetch_timeout"))
 		d.cfg.Logger.Warn("discovery has brought nothing in time; the proxy goes on without", "type", t.Kind, "initial_fetch_timeout", limit)
 	}
 }

@@ -16,6 +16,8 @@ import (
 type whole struct {
 	source *corev3.ConfigSource // nil: from nowhere
 	name   string               // the wildcard, or a collection's
+	// list says that it is a list collection of a server, or an entry of one.
+	list bool
 }
 
 // whole finds it: a config source, or the collection that a locator names (XN-13).
@@ -26,11 +28,11 @@ func (d *Discovery) whole(kind string, c *corev3.ConfigSource, locator, typeURL 
 	case locator == "" && c == nil:
 		return whole{}, nil
 	case locator == "":
-		return whole{c, xdsclient.Wildcard}, d.check(path+"_config", c, typeURL)
+		return whole{source: c, name: xdsclient.Wildcard}, d.check(path+"_config", c, typeURL)
 	case strings.HasPrefix(locator, "file:"):
 		w, err = d.inFile(locator)
 	default:
-		w, err = d.glob(c, locator, typeURL)
+		w, err = d.ofServer(c, locator, typeURL)
 	}
 	if err == nil {
 		_, err = d.source(w.source, typeURL, "")
@@ -49,7 +51,7 @@ func (d *Discovery) inFile(locator string) (whole, error) {
 	}
 	d.collections[name] = true
 	in := &corev3.ConfigSource_PathConfigSource{PathConfigSource: &corev3.PathConfigSource{Path: name}}
-	return whole{&corev3.ConfigSource{ConfigSourceSpecifier: in}, xdsclient.Wildcard}, nil
+	return whole{source: &corev3.ConfigSource{ConfigSourceSpecifier: in}, name: xdsclient.Wildcard}, nil
 }
 
 var errNotDelta = errors.New("collections are discovered with delta xDS only: write api_type: DELTA_GRPC, or ads if ads_config has it")
@@ -66,30 +68,36 @@ func CheckGlob(name, typeURL string) error {
 	return err //nolint:wrapcheck // it says all
 }
 
-// glob is a glob collection of a server.
-func (d *Discovery) glob(c *corev3.ConfigSource, locator, typeURL string) (whole, error) {
-	u, err := xds.ParseURN(locator)
+// ofServer is a glob or list collection of a server.
+func (d *Discovery) ofServer(c *corev3.ConfigSource, locator, typeURL string) (whole, error) {
+	l, err := xds.ParseLocator(locator)
 	if err == nil {
-		err = u.CheckType(typeURL)
+		err = l.URN.CheckType(typeURL)
 	}
-	if err != nil {
+	list := l.URN.IsListCollection()
+	switch {
+	case err != nil:
+		return whole{}, err //nolint:wrapcheck // it says all
+	case l.Alt != nil:
+		return whole{}, errAlternative
+	case !list && !l.URN.IsGlob():
+		return whole{}, fmt.Errorf("%q is no collection: write a name that ends in /*, or that of a list, whose type ends in Collection", locator)
+	}
+	if c, err = d.sources.Locate(c, l.URN.String()); err != nil {
 		return whole{}, err //nolint:wrapcheck // it says all
 	}
-	if !u.IsGlob() {
-		return whole{}, fmt.Errorf("%q is no glob collection: list collections of servers are known but not built: write a name that ends in /*", locator)
-	}
-	if c, err = d.sources.Locate(c, locator); err != nil {
-		return whole{}, err //nolint:wrapcheck // it says all
-	}
-	if !d.delta(c) {
+	if !list && !d.delta(c) {
 		return whole{}, errNotDelta
 	}
-	u.Params = d.withNode(u.Params)
-	return whole{c, u.String()}, nil
+	l.URN.Params = d.withNode(l.URN.Params)
+	return whole{c, l.String(), list}, nil
 }
+
+var errAlternative = errors.New("alternatives (#alt=) are known but not built: name another config source for the authority")
 
 // located is the config source that a resource comes from.
 func (d *Discovery) located(c *corev3.ConfigSource, name string) *corev3.ConfigSource {
+	name, _, _ = strings.Cut(name, "#")
 	if found, err := d.sources.Locate(c, name); err == nil {
 		return found
 	}

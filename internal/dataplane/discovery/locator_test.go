@@ -103,16 +103,17 @@ func TestCollectionFile(t *testing.T) {
 // Locators that lead nowhere are refused by their field.
 func TestLocatorsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"dynamicResources": {"cdsResourcesLocator": "xdstp:///x"}}`:                "dynamic_resources.cds_resources_locator: ",
-		`{"dynamicResources": {"cdsResourcesLocator": "` + listenerURN + `*"}}`:      "cds_resources_locator: resource name",
-		`{"dynamicResources": {"cdsResourcesLocator": "` + clusterURN + `a"}}`:       "is no glob collection",
-		`{"dynamicResources": {"cdsResourcesLocator": "` + clusterURN + `*"}}`:       `for the authority "one"`,
-		`{"nodeContextParams": ["id", "locality"]}`:                                  `node_context_params[1]: "locality" is no field that can be a parameter`,
-		`{"nodeContextParams": ["user_agent_build_version.version"]}`:                "node_context_params[0]: ",
-		`{"dynamicResources": {"ldsResourcesLocator": "file:///no/such/file.yaml"}}`: "lds_resources_locator: path_config_source: path: there is no file",
-		`{"dynamicResources": {"ldsResourcesLocator": "file://host/x"}}`:             "lds_resources_locator: the locator",
-		`{"configSources": [{"ads": {}}]}`:                                           "config_sources[0].ads",
-		`{"defaultConfigSource": {"self": {}}}`:                                      "default_config_source.self",
+		`{"dynamicResources": {"cdsResourcesLocator": "xdstp:///x"}}`:                                                                                    "dynamic_resources.cds_resources_locator: ",
+		`{"dynamicResources": {"cdsResourcesLocator": "` + listenerURN + `*"}}`:                                                                          "cds_resources_locator: resource name",
+		`{"dynamicResources": {"cdsResourcesLocator": "` + clusterURN + `a"}}`:                                                                           "is no collection: write a name that ends in /*, or that of a list",
+		`{"dynamicResources": {"cdsResourcesLocator": "` + listURN + `#alt=` + clusterURN + `a"}}`:                                                       "alternatives (#alt=) are known but not built",
+		`{"dynamicResources": {"cdsResourcesLocator": "` + clusterURN + `*"}}`:                                                                           `for the authority "one"`,
+		`{"nodeContextParams": ["id", "locality"]}`:                                                                                                      `node_context_params[1]: "locality" is no field that can be a parameter`,
+		`{"nodeContextParams": ["user_agent_build_version.version"]}`:                                                                                    "node_context_params[0]: ",
+		`{"dynamicResources": {"ldsResourcesLocator": "file:///no/such/file.yaml"}}`:                                                                     "lds_resources_locator: path_config_source: path: there is no file",
+		`{"dynamicResources": {"ldsResourcesLocator": "file://host/x"}}`:                                                                                 "lds_resources_locator: the locator",
+		`{"configSources": [{"ads": {}}]}`:                                                                                                               "config_sources[0].ads",
+		`{"defaultConfigSource": {"self": {}}}`:                                                                                                          "default_config_source.self",
 		`{"dynamicResources": {"cdsResourcesLocator": "` + clusterURN + `*"}, "defaultConfigSource": {"pathConfigSource": {"path": "locator_test.go"}}}`: "delta xDS only",
 	} {
 		reg, err := stats.New(nil)

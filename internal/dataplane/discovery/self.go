@@ -16,7 +16,6 @@ import (
 // in place of "self" (XC-01, BS-26), so that nothing behind needs to know where a
 // resource was from. Envoy refuses "self".
 func resolving[T proto.Message](t xdsclient.Type[T], from *corev3.ConfigSource) xdsclient.Type[T] {
-	t.Direct = true // resources are used by their names while they are validated
 	decode := t.Decode
 	t.Decode = func(name string, body []byte) (T, error) {
 		v, err := decode(name, body)

@@ -96,6 +96,16 @@ func (d *Discovery) wanting(c *corev3.ConfigSource, typeURL, name string) (confi
 	case typeURL == xds.ClusterType || typeURL == xds.VirtualHostType:
 		name = "" // clients make up a part of it
 	}
+	if xds.IsURN(name) {
+		l, err := xds.ParseLocator(name)
+		if err == nil && l.Alt != nil {
+			err = errAlternative
+		}
+		if err != nil {
+			return configsource.Resolved{}, err //nolint:wrapcheck // it says all
+		}
+		name = l.URN.String()
+	}
 	return d.source(c, typeURL, name)
 }
 

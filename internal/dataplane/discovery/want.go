@@ -20,11 +20,26 @@ type want struct {
 	typ, name string
 }
 
-// user is a config source that a resource is wanted by, as it was written.
+// canonical is the same under the name that its source knows it by.
+func (k want) canonical() want {
+	if xds.IsURN(k.name) {
+		if l, err := xds.ParseLocator(k.name); err == nil {
+			k.name = xds.Locator{URN: l.URN, Entry: l.Entry}.String()
+		}
+	}
+	return k
+}
+
+// user is a config source that a resource is wanted by, and the resource's name, as
+// they were written.
 type user struct {
 	source *corev3.ConfigSource
-	has    bool // the resource was brought to it
-	cancel func()
+	name   string
+	has    bool // a cluster on demand was brought to it
+	// applied was brought to it while it was validated; the source's callbacks alone
+	// know it.
+	applied proto.Message
+	cancel  func()
 	// host is the virtual host that this one keeps, see [hosts.keeps].
 	host string
 	// names are the scopes it has; told, that it was told of the last response.
@@ -41,13 +56,13 @@ func (d *Discovery) Want(typeURL, name string, c *corev3.ConfigSource) {
 			d.target.Missing(c, typeURL, name)
 			return
 		}
-		k, u := want{s.Source, typeURL, name}, &user{source: c}
+		k, u := want{s.Source, typeURL, name}, &user{source: c, name: name}
 		if table, ok := tableOf(k); ok {
 			d.wantHosts(s.Source, table, c)
 			return
 		}
 		d.mu.Lock()
-		d.wanted[k] = append(d.wanted[k], u)
+		d.wanted[k.canonical()] = append(d.wanted[k.canonical()], u)
 		d.mu.Unlock()
 		u.cancel = d.watch(k, u)
 	})
@@ -64,7 +79,7 @@ func (d *Discovery) Unwant(typeURL, name string, c *corev3.ConfigSource) {
 			d.unwantHosts(s.Source, table, c)
 			return
 		}
-		if u := d.drop(want{s.Source, typeURL, name}, c); u != nil {
+		if u := d.drop(want{s.Source, typeURL, name}.canonical(), c); u != nil {
 			u.cancel()
 		}
 	})
@@ -89,7 +104,7 @@ func (d *Discovery) drop(k want, c *corev3.ConfigSource) *user {
 }
 
 func (d *Discovery) watch(k want, u *user) (cancel func()) {
-	from := d.located(u.source, k.name)
+	from := d.located(u.source, k.canonical().name)
 	switch k.typ {
 	case xds.EndpointType:
 		return follow(d, k, u, resolving(xdsclient.Endpoints(), from), d.target.SetEndpoints)
@@ -116,22 +131,28 @@ func (d *Discovery) watch(k want, u *user) (cancel func()) {
 
 // follow watches one resource. It is set while it is looked at, for everybody
 // who wants it, so that what is wrong with it is told to the server; and when it
-// comes, for those who came later.
+// comes, for those who came later, or if it was there before a redirect led to it.
 func follow[T proto.Message](d *Discovery, k want, u *user, t xdsclient.Type[T], set func(*corev3.ConfigSource, T, string) error) func() {
 	// Messages are made into something else at once: the bytes are enough, of what
 	// there is a lot of.
 	t.Transient = k.typ == xds.EndpointType
 	t.Validate = func(name, version string, v T) error {
 		var errs []error
-		for _, c := range d.all(want{k.source, k.typ, name}) {
-			errs = append(errs, set(c, v, version))
+		for _, u := range d.users(want{k.source, k.typ, name}) {
+			err := set(u.source, v, version)
+			if err == nil {
+				u.applied = v
+			}
+			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
 	}
 	kind := t.Kind
 	w := xdsclient.Funcs[T]{
 		Change: func(v xdsclient.Update[T]) {
-			if !d.lacks(u) {
+			applied := u.applied
+			u.applied = nil
+			if applied == proto.Message(v.Value) {
 				return
 			}
 			if err := set(u.source, v.Value, v.Version); err != nil {
@@ -139,7 +160,10 @@ func follow[T proto.Message](d *Discovery, k want, u *user, t xdsclient.Type[T],
 			}
 		},
 		Error: func(_ string, err error) {
-			if errors.Is(err, xdsclient.ErrMissing) {
+			if lost(err) {
+				d.cfg.Logger.Error("a resource cannot be had", "type", kind, "resource", k.name, "error", err)
+			}
+			if lost(err) || errors.Is(err, xdsclient.ErrMissing) {
 				d.target.Missing(u.source, k.typ, k.name)
 			}
 		},
@@ -175,6 +199,7 @@ func (d *Discovery) failed(of func(want, *user) bool) {
 	var sources []*corev3.ConfigSource
 	for k, users := range d.wanted {
 		if of(k, users[0]) {
+			k.name = users[0].name // as it was written
 			list, sources = append(list, k), append(sources, users[0].source)
 		}
 	}
@@ -184,26 +209,16 @@ func (d *Discovery) failed(of func(want, *user) bool) {
 	}
 }
 
-// all are the sources that a resource is wanted by, which have it from now on.
-func (d *Discovery) all(k want) []*corev3.ConfigSource {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var out []*corev3.ConfigSource
-	for _, u := range d.wanted[k] {
-		u.has = true
-		out = append(out, u.source)
-	}
-	return out
+// lost reports whether an error says that nobody can be asked for a resource.
+func lost(err error) bool {
+	return errors.Is(err, xdsclient.ErrMisused) || errors.Is(err, xdsclient.ErrRedirect)
 }
 
-// lacks reports whether somebody has not had the resource, who has it from now
-// on.
-func (d *Discovery) lacks(u *user) bool {
+// users are those who want a resource.
+func (d *Discovery) users(k want) []*user {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lacks := !u.has
-	u.has = true
-	return lacks
+	return slices.Clone(d.wanted[k])
 }
 
 func (d *Discovery) clusters() xdsclient.Type[*clusterv3.Cluster] {
