@@ -378,3 +378,31 @@ func TestBrokenTunnels(t *testing.T) {
 		t.Errorf("the tunnel ended with %v", err)
 	}
 }
+
+// Partly proves HC-44, HC-45, HC-46: that code is for tunnels alone: of another request whose
+// host breaks or cannot be reached it is not said.
+func TestBrokenRequestsAreNoTunnels(t *testing.T) {
+	v := (&site{manager: bothWebsockets, hosts: []string{freeAddress(t)}}).serve(t)
+	f := v.dial2(t)
+	f.ask(1, "POST", "/", false)
+	holds(t, f.outcome(1), "503")
+	rst, _ := f.next(func(fr http2.Frame) bool { _, is := fr.(*http2.RSTStreamFrame); return is }).(*http2.RSTStreamFrame)
+	if rst == nil || rst.ErrCode != http2.ErrCodeNo {
+		t.Errorf("after the answer: %v", rst)
+	}
+	breaks := make(chan struct{})
+	v = (&site{manager: bothWebsockets, hosts: []string{backend(t, func(w *wire, _ int) {
+		w.head()
+		w.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf")
+		<-breaks
+		reset(w.Conn)
+	})}}).serve(t)
+	f = v.dial2(t)
+	f.ask(1, "GET", "/", true)
+	f.next(func(fr http2.Frame) bool { _, is := fr.(*http2.DataFrame); return is })
+	close(breaks)
+	rst, _ = f.next(func(fr http2.Frame) bool { _, is := fr.(*http2.RSTStreamFrame); return is }).(*http2.RSTStreamFrame)
+	if rst == nil || rst.ErrCode != http2.ErrCodeInternal {
+		t.Errorf("after half of an answer: %v", rst)
+	}
+}
