@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"io"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -97,7 +98,7 @@ func TestIdleStreams(t *testing.T) {
 		"200 SI stream_idle_timeout", "200 SI stream_idle_timeout", "408 SI stream_idle_timeout")
 }
 
-// Proves HC-21: everything that moves pushes the timeout back.
+// Proves HC-21: everything that moves pushes the timeout back, in either direction.
 func TestActivityKeepsStreams(t *testing.T) {
 	tick, tock := make(chan struct{}), make(chan struct{})
 	up := backend(t, func(w *wire, _ int) {
@@ -109,20 +110,31 @@ func TestActivityKeepsStreams(t *testing.T) {
 			tock <- struct{}{}
 		}
 	})
+	takes := backend(t, func(w *wire, _ int) {
+		w.head()
+		_, _ = io.ReadFull(w.r, make([]byte, 10))
+		w.send(ok)
+	})
+	cluster := func(name, addr string) string {
+		return "- {name: " + name + ", load_assignment: {cluster_name: " + name + ", endpoints: [{lb_endpoints: [" + endpoints(t, []string{addr}) + "]}]}}\n  "
+	}
 	v := (&site{
-		hosts: []string{up}, manager: "stream_idle_timeout: 3s,", routes: "{match: {prefix: /wait}, route: {cluster: hole, timeout: 0.35s}}, {match: {prefix: /}, route: {cluster: back}}",
-		more: "- {name: hole, load_assignment: {cluster_name: hole, endpoints: [{lb_endpoints: [" + endpoints(t, []string{silent(t)}) + "]}]}}",
+		hosts: []string{up}, manager: "stream_idle_timeout: 3s,", routes: "{match: {prefix: /wait}, route: {cluster: hole, timeout: 0.35s}}, {match: {prefix: /up}, route: {cluster: takes}}, {match: {prefix: /}, route: {cluster: back}}",
+		more: cluster("hole", silent(t)) + cluster("takes", takes),
 	}).serve(t)
-	w := v.dial(t)
+	w, upload := v.dial(t), v.dial(t)
 	w.get("/")
+	upload.send("POST /up HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n")
 	for range 10 { // each turn takes 0.35 s of the proxy's own time
 		pause := v.dial(t)
 		pause.get("/wait")
 		pause.want("504 upstream request timeout")
 		tick <- struct{}{}
 		<-tock
+		upload.send("y")
 	}
 	w.want("200 xxxxxxxxxx")
+	upload.want("200 ok")
 	v.counts(t, "http.in.downstream_rq_idle_timeout 0")
 }
 
