@@ -306,6 +306,13 @@ func TestMaxDurationOfIdleConnections(t *testing.T) {
 		t.Error("an old connection stays open")
 	}
 	w.ended()
+	v = site("http1_safe_max_connection_duration: true,").serve(t)
+	f := v.dial2(t) // HTTP/2 can say so without a response
+	f.ask(1, "GET", "/", true)
+	f.want(1, "200 ok")
+	f.goAway()
+	f.gone()
+	v.counts(t, "http.in.downstream_cx_http1_soft_drain 0", "http.in.downstream_cx_active 0")
 }
 
 // Proves HC-25: between the two GOAWAYs of a drain requests are served, after
