@@ -187,8 +187,10 @@ func TestProtectiveLimits(t *testing.T) {
 	f := v.dial2(t)
 	f.ask(1, "GET", "/", true, "x: "+strings.Repeat("a", 2000))
 	f.want(1, "reset INTERNAL_ERROR")
+	f.ask(3, "GET", "/", true, "a: 1", "b: 1")
+	f.want(3, "reset INTERNAL_ERROR")
 	v.counts(t, "http.in.downstream_rq_4xx 2", "http.in.downstream_cx_protocol_error 2", "http.in.downstream_rq_active 0")
-	v.logged(t, "431 DPE http1.headers_too_large", "431 DPE http1.too_many_headers", "0 DR http2.header_list_size_too_large")
+	v.logged(t, "431 DPE http1.headers_too_large", "431 DPE http1.too_many_headers", "0 DR http2.header_list_size_too_large", "0 DR http2.too_many_headers")
 }
 
 // Partly proves OV-08: timeouts, circuit breakers and the limit of connections.
