@@ -16,11 +16,13 @@ import (
 	"github.com/xebec-proxy/xebec/bench/proxy/raw"
 )
 
-// changing is the suite of a proxy whose configuration changes under load, and
-// the suffix of a proxy's name when it does not.
+// changing is the suite of a proxy whose configuration changes under load. The
+// suffixes of a proxy's name are for when it does not, and for when that of another
+// proxy does: then what the changes cost the machine is there, but not the proxy.
 const (
-	changing = "changes"
-	still    = "-still"
+	changing  = "changes"
+	still     = "-still"
+	elsewhere = "-elsewhere"
 )
 
 const (
@@ -63,8 +65,8 @@ func livePrograms(found []program) (out []program, server string) {
 }
 
 // launchLive starts `xebec serve` in the background of the load's core and a proxy
-// that follows it by delta ADS.
-func (m *machine) launchLive(ctx context.Context, p program, server string) (*live, error) {
+// that follows it by delta ADS, in the background as well if it is aside.
+func (m *machine) launchLive(ctx context.Context, p program, server string, aside bool) (*live, error) {
 	free, err := freeAddresses(liveTables + 3)
 	if err != nil {
 		return nil, err
@@ -97,7 +99,17 @@ func (m *machine) launchLive(ctx context.Context, p program, server string) (*li
 		return nil, err
 	}
 	l.instance = &instance{cores: []int{m.proxyCore}, dir: l.temp, listen: addresses{H1: l.listeners[0]}}
-	if l.process, err = start(p.name, l.cores, p.path, p.args(config, 1)...); err == nil {
+	begin := func() (err error) {
+		l.process, err = start(p.name, l.cores, p.path, p.args(config, 1)...)
+		return err
+	}
+	if aside {
+		l.cores = []int{m.loadCore}
+		err = inBackground(l.cores, begin)
+	} else {
+		err = begin()
+	}
+	if err == nil {
 		err = l.ready(ctx, l.listeners...)
 	}
 	if err != nil {
@@ -210,37 +222,56 @@ func (r *runner) changes(ctx context.Context) error {
 			l.stop()
 		}
 	}()
-	for _, p := range found {
-		l, err := r.launchLive(ctx, p, server)
+	begin := func(p program, aside bool) (*live, error) {
+		l, err := r.launchLive(ctx, p, server, aside)
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", changing, p.name, err)
+			return nil, fmt.Errorf("%s: %s: %w", changing, p.name, err)
 		}
 		running = append(running, l)
+		return l, nil
+	}
+	var takes []take
+	for _, p := range found {
+		l, err := begin(p, false)
+		if err != nil {
+			return err
+		}
+		takes = append(takes, take{p.name + still, l, nil}, take{p.name, l, l})
+		if p.name != xebec {
+			continue
+		}
+		other, err := begin(p, true)
+		if err != nil {
+			return err
+		}
+		takes = append(takes, take{p.name + elsewhere, l, other})
 	}
 	var errs error
 	for round := 1; round <= r.pace.rounds; round++ {
-		for i, p := range found {
-			for _, moving := range []bool{false, true} {
-				v, err := r.takeLive(ctx, running[i], moving)
-				if err != nil {
-					errs = errors.Join(errs, fmt.Errorf("%s: %s: %w", changing, p.name, err))
-					continue
-				}
-				line := raw.Line{Suite: changing, Round: round, Proxy: p.name, Values: v}
-				if !moving {
-					line.Proxy += still
-				}
-				fmt.Fprintln(r.record, line)
-				r.lines = append(r.lines, line)
+		for _, t := range takes {
+			v, err := r.takeLive(ctx, t.loaded, t.changed)
+			if err != nil {
+				errs = errors.Join(errs, fmt.Errorf("%s: %s: %w", changing, t.name, err))
+				continue
 			}
+			line := raw.Line{Suite: changing, Round: round, Proxy: t.name, Values: v}
+			fmt.Fprintln(r.record, line)
+			r.lines = append(r.lines, line)
 		}
 	}
 	return errs
 }
 
-// takeLive drives the load, and changes the configuration meanwhile if it is to
-// move.
-func (r *runner) takeLive(ctx context.Context, l *live, moving bool) (raw.Values, error) {
+// take is a measurement of a proxy under load while the configuration of one changes.
+type take struct {
+	name    string
+	loaded  *live
+	changed *live // nil if nothing changes
+}
+
+// takeLive drives the load, and changes a proxy's configuration meanwhile unless
+// that is nil.
+func (r *runner) takeLive(ctx context.Context, l, changed *live) (raw.Values, error) {
 	pids, err := l.pids()
 	if err != nil {
 		return nil, err
@@ -256,10 +287,10 @@ func (r *runner) takeLive(ctx context.Context, l *live, moving bool) (raw.Values
 		bad  error
 	)
 	begun := time.Now()
-	if moving {
+	if changed != nil {
 		work.Go(func() {
 			bad = inBackground([]int{r.loadCore}, func() (err error) {
-				made, err = l.keepChanging(changer)
+				made, err = changed.keepChanging(changer)
 				return err
 			})
 		})
@@ -273,8 +304,8 @@ func (r *runner) takeLive(ctx context.Context, l *live, moving bool) (raw.Values
 		return nil, err
 	}
 	v["changes"] = float64(int(float64(made)/took.Seconds()*10)) / 10
-	if moving {
-		err = l.arrived(ctx)
+	if changed != nil {
+		err = changed.arrived(ctx)
 	}
 	return v, err
 }

@@ -51,6 +51,13 @@ func TestTableOfChanges(t *testing.T) {
 	if got := table(lines[:2]); strings.Count(got, "| met |") != 2 {
 		t.Errorf("not both are met:\n%s", got)
 	}
+	if strings.Contains(got, "another proxy") {
+		t.Errorf("what was not measured is told:\n%s", got)
+	}
+	lines = append(lines, raw.Line{Suite: changing, Round: 1, Proxy: xebec + elsewhere, Values: raw.Values{p50: 51, p99: 103}})
+	if got, want := table(lines), "p50 is 51.0 µs (1.02 × without) and its p99 103 µs (1.03 × without)"; !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
+	}
 	if got := table(nil); got != "" {
 		t.Errorf("a table of nothing: %s", got)
 	}

@@ -51,6 +51,11 @@ func writeChanges(out io.Writer, lines []raw.Line) {
 		verdict = "**missed**"
 	}
 	fmt.Fprintf(out, " 0 | %s |\n", verdict)
+	if p := xebec + elsewhere; r.ratio(changing, p, xebec+still, p99) > 0 {
+		fmt.Fprintf(out, "\nWhile the configuration of another proxy changes as often, Xebec's p50 is %s µs (%s × without) and its p99 %s µs (%s × without).\n",
+			number(r.median(changing, p, p50)), number(r.ratio(changing, p, xebec+still, p50)),
+			number(r.median(changing, p, p99)), number(r.ratio(changing, p, xebec+still, p99)))
+	}
 }
 
 // total is the sum of a value over the rounds; NaN if there is none.
