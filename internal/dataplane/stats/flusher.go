@@ -131,7 +131,7 @@ func (f *Flusher) Flush(ctx context.Context) error {
 		f.reg.main.Inc(f.dropped)
 		return err
 	}
-	b := &Batch{snap: snap, prev: f.prev, samples: f.reg.endInterval(snap.totals)}
+	b := &Batch{snap: snap, prev: f.prev, samples: f.reg.endInterval(snap.totals, nil)}
 	f.prev = snap.raw.counters
 	failed := false
 	for i, s := range f.opts.Sinks {

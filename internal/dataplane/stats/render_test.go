@@ -37,11 +37,11 @@ func sample(t testing.TB) *Registry {
 	for _, v := range []uint64{17, 20, 22} {
 		m.Record(h, v)
 	}
-	r.endInterval(snapshot(t, r).totals)
+	r.endInterval(snapshot(t, r).totals, nil)
 	for _, v := range []uint64{28, 60, 300000} {
 		m.Record(h, v)
 	}
-	r.endInterval(snapshot(t, r).totals)
+	r.endInterval(snapshot(t, r).totals, nil)
 	m.Record(r.Scope("cluster.b").Histogram("upstream_rq_time", Milliseconds), 0) // since the last interval
 	m.Add(r.Scope("server").Counter("wip_protos"), 0)
 	m.GaugeSet(r.Scope("server").Gauge("live"), 1)

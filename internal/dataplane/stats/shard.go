@@ -219,6 +219,7 @@ type Main struct {
 	mu      sync.Mutex
 	v       values
 	touched map[Counter]bool // used, though nothing was added
+	samples []uint64         // of the histograms of each page, as merge saw them last
 }
 
 // Inc adds one.
