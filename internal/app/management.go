@@ -189,10 +189,10 @@ func (m *Management) nowReady() {
 	if m.draining.Load() {
 		return
 	}
-	m.health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
 	for name := range m.grpc.GetServiceInfo() {
 		m.health.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
 	}
+	m.health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING) // of all of them
 	m.events.Add("ready", "the directory has been loaded; clients get an answer from now on")
 }
 

@@ -140,6 +140,10 @@ func TestReadiness(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
 	await(t, "readiness", func() bool { code, _ := get(t, m, "/readyz"); return code == http.StatusOK })
+	await(t, "health", func() bool {
+		got, err := health.Check(t.Context(), &healthv1.HealthCheckRequest{})
+		return err == nil && got.GetStatus() == healthv1.HealthCheckResponse_SERVING
+	})
 	for _, name := range []string{"", "envoy.service.discovery.v3.AggregatedDiscoveryService"} {
 		if got, err := health.Check(t.Context(), &healthv1.HealthCheckRequest{Service: name}); err != nil || got.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 			t.Errorf("health of %q: %v %v", name, got, err)
