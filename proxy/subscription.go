@@ -6,21 +6,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"github.com/xebec-proxy/xebec/internal/dataplane/discovery"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
-// subscriptionStats are what every subscription of a resource counts, below the
-// name of what it is for (ST-07).
-type subscriptionStats struct {
-	InitFetchTimeout stats.Counter   `stat:"init_fetch_timeout"`
-	UpdateAttempt    stats.Counter   `stat:"update_attempt"`
-	UpdateFailure    stats.Counter   `stat:"update_failure"`
-	UpdateRejected   stats.Counter   `stat:"update_rejected"`
-	UpdateSuccess    stats.Counter   `stat:"update_success"`
-	UpdateDuration   stats.Histogram `stat:"update_duration,ms"`
-	UpdateTime       stats.Gauge     `stat:"update_time"`
-	Version          stats.Gauge     `stat:"version"`
-}
+// subscriptionStats are what every subscription counts.
+type subscriptionStats = discovery.SubscriptionStats
 
 // subscription counts what becomes of a subscription. Two that count by the same
 // names are equal.

@@ -43,6 +43,15 @@ func (c *clientStatus) FetchClientStatus(_ context.Context, req *statusv3.Client
 
 // StreamClientStatus answers every request of the stream.
 func (c *clientStatus) StreamClientStatus(st statusv3.ClientStatusDiscoveryService_StreamClientStatusServer) error {
+	return answerEach(st, c.respond)
+}
+
+// answerEach answers every request of a stream until the client ends it.
+func answerEach[Q, A any](st interface {
+	Recv() (*Q, error)
+	Send(answer *A) error
+}, respond func(*Q) (*A, error),
+) error {
 	for {
 		req, err := st.Recv()
 		if errors.Is(err, io.EOF) {
@@ -51,7 +60,7 @@ func (c *clientStatus) StreamClientStatus(st statusv3.ClientStatusDiscoveryServi
 		if err != nil {
 			return err //nolint:wrapcheck // a gRPC status
 		}
-		resp, err := c.respond(req)
+		resp, err := respond(req)
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,6 @@ package xdsserver
 
 import (
 	"context"
-	"errors"
-	"io"
 	"time"
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
@@ -34,22 +32,7 @@ func (c *clientStatusV2) FetchClientStatus(_ context.Context, req *statusv2.Clie
 
 // StreamClientStatus answers every request of the stream.
 func (c *clientStatusV2) StreamClientStatus(st statusv2.ClientStatusDiscoveryService_StreamClientStatusServer) error {
-	for {
-		req, err := st.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err //nolint:wrapcheck // a gRPC status
-		}
-		resp, err := c.respond(req)
-		if err != nil {
-			return err
-		}
-		if err := st.Send(resp); err != nil {
-			return err //nolint:wrapcheck // a gRPC status
-		}
-	}
+	return answerEach(st, c.respond)
 }
 
 func (c *clientStatusV2) respond(req *statusv2.ClientStatusRequest) (*statusv2.ClientStatusResponse, error) {

@@ -116,11 +116,14 @@ func (o *options) lines(ctx context.Context, chosen []suite, compared []comparis
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
 	lines, err := r.all(ctx, chosen, compared)
 	if err == nil && wanted(o.only, changing) {
 		err = r.changes(ctx)
 		lines = r.lines
+	}
+	r.close()
+	if err == nil && r.profile != "" {
+		err = finishProfile(r.profile) // the proxy wrote it as it ended
 	}
 	return lines, err
 }

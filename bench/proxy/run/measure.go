@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -86,23 +82,6 @@ func (m *machine) launch(ctx context.Context, p program, s setup) (*instance, er
 		}
 	}
 	return in, nil
-}
-
-// beginProfile makes Xebec take a CPU profile, which it ends when it ends.
-func beginProfile(ctx context.Context, admin netip.AddrPort) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+admin.String()+"/cpuprofiler?enable=y", http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("profile: %w", err)
-	}
-	defer resp.Body.Close()
-	if why, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-		return errors.Join(fmt.Errorf("profile: %s: %s", resp.Status, bytes.TrimSpace(why)), err)
-	}
-	return nil
 }
 
 // measure drives a suite's load through a proxy once.

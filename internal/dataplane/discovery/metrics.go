@@ -25,9 +25,9 @@ func newMetrics(reg *stats.Registry, clusters string, connected func(), failed f
 	return &metrics{reg: reg, clusters: clusters, connected: connected, failed: failed}
 }
 
-// wholeStats are those of a subscription of all resources of a type, which are
-// there from the start.
-type wholeStats struct {
+// SubscriptionStats are what every subscription counts, below the name of what it
+// is for (ST-07).
+type SubscriptionStats struct {
 	InitFetchTimeout stats.Counter   `stat:"init_fetch_timeout"`
 	UpdateAttempt    stats.Counter   `stat:"update_attempt"`
 	UpdateFailure    stats.Counter   `stat:"update_failure"`
@@ -47,7 +47,7 @@ type clusterStats struct {
 // begin makes the statistics of cluster or listener discovery appear.
 func (m *metrics) begin(typeURL string) {
 	scope := m.scope(xdsclient.StatUpdateAttempt, xdsclient.Labels{TypeURL: typeURL})
-	scope.Fill(&wholeStats{})
+	scope.Fill(&SubscriptionStats{})
 	scope.Text(string(xdsclient.StatVersionText))
 	if typeURL == xds.ClusterType {
 		scope.Fill(&clusterStats{})

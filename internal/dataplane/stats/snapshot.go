@@ -226,8 +226,7 @@ func (r *Registry) merge(ctx context.Context) error {
 	shards := slices.Clone(r.shards)
 	sum := values{hists: r.retired.cloneHists(nil)}
 	r.mu.Unlock()
-	add := func(v *values) { sum.add(&values{hists: v.hists}) }
-	if err := collect(ctx, shards, (*Shard).samples, add); err != nil {
+	if err := collect(ctx, shards, (*Shard).samples, func(v *values) { sum.add(v) }); err != nil {
 		return fmt.Errorf("statistics: %w", err)
 	}
 	kept := r.main.addRecorded(&sum)
