@@ -104,6 +104,8 @@ type Resources struct {
 	hosts      map[string][]*hostSet // by route configuration
 	demanded   []*askedSet           // clusters on demand
 	secrets    map[string][]*secretState
+	// secretFiles holds one: the files of secrets are others.
+	secretFiles chan struct{}
 	// runtime are layers of the runtime.
 	runtime []*runtimeState
 	rtds    rtdsStats
@@ -129,7 +131,7 @@ func newResources(p *Proxy, own []string) (*Resources, error) {
 		p: p, catalog: catalog, work: giveway.New(), changed: make(chan struct{}),
 		clusters: map[string]*clusterSlot{}, endpoints: map[string][]*edsState{}, localities: map[string][]*localityState{},
 		asks: newAsks(), hosts: map[string][]*hostSet{},
-		routes: map[string][]*routeState{}, secrets: map[string][]*secretState{}, extensions: map[string][]*extensionState{},
+		routes: map[string][]*routeState{}, secrets: map[string][]*secretState{}, secretFiles: make(chan struct{}, 1), extensions: map[string][]*extensionState{},
 		versions: map[string]string{}, drainingListeners: map[*listenerEntry]struct{}{}, listeners: map[string]*listenerSlot{},
 	}, nil
 }
@@ -261,6 +263,7 @@ func (r *Resources) begin(ctx context.Context) error {
 	r.tell.start(r.p.o.Discovery)
 	r.startRuntime()
 	r.tasks.Go(func() { r.serveAsks(ctx) })
+	r.tasks.Go(func() { r.watchSecrets(ctx) })
 	for _, s := range r.clusterSlots() {
 		for _, e := range []*clusterEntry{s.active, s.warming} {
 			if e != nil {

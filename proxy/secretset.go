@@ -11,6 +11,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
 	"github.com/xebec-proxy/xebec/internal/dataplane/listener"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/tlsio"
 )
 
@@ -26,6 +27,7 @@ type secretState struct {
 	source *corev3.ConfigSource
 	users  []*secretUser
 	last   *tlsv3.Secret // in force, or nil
+	files  *secretFiles  // that it is in, or nil
 	origin
 	rejected *failure
 	stats    sdsStats
@@ -34,6 +36,7 @@ type secretState struct {
 // sdsStats are "sds.<name>." (ST-07).
 type sdsStats struct {
 	subscription
+	KeyRotationFailed stats.Counter `stat:"key_rotation_failed"`
 }
 
 // finder finds a discovered secret, nil if it has not come.
@@ -175,6 +178,9 @@ func (r *Resources) detachSecrets(u *secretUser) {
 		}
 		r.tell.add(false, SecretType, s.name, s.source)
 		forget(r.secrets, s.name, s)
+		if s.files != nil {
+			r.watchFiles()
+		}
 	}
 	u.states = nil
 }
@@ -198,55 +204,63 @@ func (r *Resources) SetSecret(source *corev3.ConfigSource, secret *tlsv3.Secret,
 func (r *Resources) supply(s *secretState, secret *tlsv3.Secret, version string) error {
 	m, begun := r.p.stat.Main(), time.Now()
 	from, err := newOrigin(secret, version)
-	if err == nil && s.last != nil && s.same(&from) && !readsFiles(secret) {
+	var whole *tlsv3.Secret
+	var files *secretFiles
+	if err == nil {
+		whole, files, err = r.p.readSecret(secret)
+	}
+	if err == nil && s.last != nil && s.same(&from) && files.same(s.files) {
 		s.version, s.rejected = version, nil
 		s.stats.accepted(m, begun, version)
 		return nil
 	}
-	var checked *tlsv3.Secret
 	if err == nil {
-		checked, err = checkAs(r, secret)
+		whole, err = checkAs(r, whole)
 	}
-	users := slices.Clone(s.users)
-	installs := make([]func(), len(users))
-	for i, u := range users {
-		if err != nil {
-			break
-		}
-		install, e := u.try(r.find(s, checked))
-		switch {
-		case e == nil:
-			installs[i] = install
-		case !tlsio.OnlySecretsMissing(e):
-			err = e
-		}
+	var installs []func()
+	if err == nil {
+		installs, err = r.trySecret(s, whole)
+	}
+	if err == nil || s.last == nil {
+		s.files = files // what is not there yet is waited for
+		r.watchFiles()
 	}
 	if err != nil {
 		s.stats.rejected(m)
 		s.rejected = &failure{secret, version, time.Now(), err}
 		return fmt.Errorf("secret %q: %w", secret.GetName(), err)
 	}
-	s.last, s.origin, s.rejected = checked, from, nil
+	s.last, s.origin, s.rejected = whole, from, nil
 	s.stats.accepted(m, begun, version)
-	for i, u := range users {
+	r.installSecret(s, installs)
+	return nil
+}
+
+// trySecret builds the contexts of a secret with another content: what puts them in
+// force is in the order of the users, nil for those that wait for other secrets.
+func (r *Resources) trySecret(s *secretState, secret *tlsv3.Secret) ([]func(), error) {
+	installs := make([]func(), len(s.users))
+	for i, u := range s.users {
+		install, err := u.try(r.find(s, secret))
+		switch {
+		case err == nil:
+			installs[i] = install
+		case !tlsio.OnlySecretsMissing(err):
+			return nil, err
+		}
+	}
+	return installs, nil
+}
+
+// installSecret puts what trySecret has built in force.
+func (r *Resources) installSecret(s *secretState, installs []func()) {
+	for i, u := range slices.Clone(s.users) {
 		if installs[i] != nil {
 			installs[i]()
 			u.end()
 			r.settleUser(u)
 		}
 	}
-	return nil
-}
-
-// readsFiles reports whether a secret is in files, which may have changed.
-func readsFiles(s *tlsv3.Secret) bool {
-	c, v := s.GetTlsCertificate(), s.GetValidationContext()
-	for _, d := range []*corev3.DataSource{c.GetCertificateChain(), c.GetPrivateKey(), v.GetTrustedCa(), v.GetCrl()} {
-		if d.GetFilename() != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // noSecret ends the waiting for a secret that does not exist.

@@ -439,6 +439,17 @@ resources:
 	s.await("s", "cert 2/key 3 1")
 }
 
+// Who takes the secrets may want to read what they name by itself.
+func TestKeepFileNames(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sds.yaml")
+	put(t, path, fmt.Sprintf(`{resources: [{"@type": %s, name: s, tls_certificate: {private_key: {filename: %s}}}]}`, xds.SecretType, filepath.Join(dir, "no.pem")))
+	s := watch(t, source(t, open(t, file.Config{Path: path, KeepFileNames: true}), 0), xdsclient.Secrets(), func(s *tlsv3.Secret) string {
+		return filepath.Base(s.GetTlsCertificate().GetPrivateKey().GetFilename())
+	}, "s")
+	s.await("s", "no.pem ")
+}
+
 // Proves XF-07.
 func TestCollection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lds.yaml")

@@ -3,10 +3,8 @@ package file
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -16,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/xebec-proxy/xebec/internal/configload"
+	"github.com/xebec-proxy/xebec/internal/filewatch"
 	"github.com/xebec-proxy/xebec/xds"
 )
 
@@ -25,24 +24,8 @@ type loaded struct {
 	err     error
 	// unreadable says that err is about a file and not about its content.
 	unreadable bool
-	// files and dirs are what to watch, with an error too. before is what they were
-	// before they were read, nil if not there: what changes meanwhile is a change.
-	files, dirs []string
-	before      map[string]fs.FileInfo
-}
-
-// file and dir note what is about to be read, or matters.
-func (l *loaded) file(name string) { l.files = l.note(l.files, name) }
-func (l *loaded) dir(name string)  { l.dirs = l.note(l.dirs, name) }
-
-func (l *loaded) note(list []string, name string) []string {
-	if name == "" || slices.Contains(list, name) {
-		return list
-	}
-	if _, known := l.before[name]; !known {
-		l.before[name] = stat(name)
-	}
-	return append(list, name)
+	// needs are what to watch, with an error too.
+	needs filewatch.Needs
 }
 
 func (l *loaded) fail(unreadable bool, format string, args ...any) {
@@ -53,9 +36,9 @@ func (l *loaded) fail(unreadable bool, format string, args ...any) {
 
 // load reads the file.
 func (t *Transport) load(typ xds.Type) loaded {
-	l := loaded{before: map[string]fs.FileInfo{}}
-	l.file(t.cfg.Path)
-	l.dir(t.cfg.WatchedDirectory)
+	l := loaded{}
+	l.needs.File(t.cfg.Path)
+	l.needs.Dir(t.cfg.WatchedDirectory)
 	data, err := os.ReadFile(t.cfg.Path)
 	if err != nil {
 		l.fail(true, "the file cannot be read: %w", err)
@@ -76,7 +59,7 @@ func (t *Transport) load(typ xds.Type) loaded {
 		return l
 	}
 	r.TypeUrl = typ.URL
-	if typ.URL == xds.SecretType {
+	if typ.URL == xds.SecretType && !t.cfg.KeepFileNames {
 		for i, res := range r.GetResources() {
 			t.secret(&l, res, i)
 		}
@@ -200,7 +183,7 @@ func (l *loaded) inline(m protoreflect.Message) (changed bool) {
 	case *corev3.DataSource:
 		return l.dataSource(v)
 	case *corev3.WatchedDirectory:
-		l.dir(v.GetPath())
+		l.needs.Dir(v.GetPath())
 		return false
 	}
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -224,12 +207,12 @@ func (l *loaded) inline(m protoreflect.Message) (changed bool) {
 }
 
 func (l *loaded) dataSource(d *corev3.DataSource) bool {
-	l.dir(d.GetWatchedDirectory().GetPath())
+	l.needs.Dir(d.GetWatchedDirectory().GetPath())
 	name := d.GetFilename()
 	if name == "" {
 		return false
 	}
-	l.file(name)
+	l.needs.File(name)
 	data, err := os.ReadFile(name)
 	if err != nil {
 		l.fail(true, "the file %s, which a secret names, cannot be read: %w", filepath.Clean(name), err)

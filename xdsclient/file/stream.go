@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xebec-proxy/xebec/internal/filewatch"
 	"github.com/xebec-proxy/xebec/internal/wire/client"
 	"github.com/xebec-proxy/xebec/xds"
 	"github.com/xebec-proxy/xebec/xdsclient/internal/message"
@@ -21,7 +22,7 @@ type stream struct {
 	t     *Transport
 	ctx   context.Context //nolint:containedctx // it is the stream's life, as xdsclient.Transport has it
 	typ   xds.Type
-	watch *watch
+	watch *filewatch.Watch
 	news  chan struct{} // holds one: what is wanted has changed
 
 	// Of the reader.
@@ -101,25 +102,25 @@ func (s *stream) await(due, rescan <-chan time.Time) error {
 	select {
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
-	case e, ok := <-s.watch.events():
+	case e, ok := <-s.watch.Events():
 		if !ok {
 			return s.closed()
 		}
-		switch s.watch.meaning(e) {
-		case moved:
+		switch s.watch.Meaning(e) {
+		case filewatch.Moved:
 			s.soon(s.t.delay.moved)
-		case written:
+		case filewatch.Written:
 			s.soon(s.t.delay.written)
-		case nothing:
+		case filewatch.Nothing:
 		}
-	case err, ok := <-s.watch.errors():
+	case err, ok := <-s.watch.Errors():
 		if !ok {
 			return s.closed()
 		}
 		s.t.cfg.Logger.Debug("notifications were lost", "path", s.t.cfg.Path, "error", err)
 		s.soon(s.t.delay.moved)
 	case <-rescan:
-		if s.watch.changed() {
+		if s.watch.Changed() {
 			s.soon(s.t.delay.moved)
 		}
 	case <-due:
@@ -154,12 +155,12 @@ func (s *stream) soon(d time.Duration) {
 func (s *stream) read() {
 	s.due = time.Time{}
 	got := s.t.load(s.typ)
-	if s.watch.follow(&got) {
+	if s.watch.Follow(&got.needs) {
 		s.soon(s.t.delay.moved) // something may have happened before it was watched
 	}
 	s.t.count(func(st *Stats) { st.Attempts++ }) // when it is over: what happens from now on is the next one's
-	if len(s.watch.missing) > 0 {
-		s.t.cfg.Logger.Debug("changes will be noticed late", "directories", s.watch.missing)
+	if missing := s.watch.Missing(); len(missing) > 0 {
+		s.t.cfg.Logger.Debug("changes will be noticed late", "directories", missing)
 	}
 	wasUseless := s.useless
 	if s.useless = got.err != nil; s.useless {

@@ -17,6 +17,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/xebec-proxy/xebec/internal/configload"
+	"github.com/xebec-proxy/xebec/internal/filewatch"
 	"github.com/xebec-proxy/xebec/xds"
 	"github.com/xebec-proxy/xebec/xdsclient"
 )
@@ -37,6 +38,10 @@ type Config struct {
 	// such as a ListenerCollection, as "file:///…" locators do, and no
 	// DiscoveryResponse (XF-07).
 	Collection bool
+	// KeepFileNames leaves the files that secrets name to whoever takes the secrets.
+	// Default false: what is in them is put in their place, and they are watched
+	// (XF-06).
+	KeepFileNames bool
 	// Types finds the messages that Any fields hold. Default: all that are linked
 	// in.
 	Types configload.Resolver
@@ -157,7 +162,7 @@ func (t *Transport) Open(ctx context.Context, o xdsclient.Opening) (xdsclient.St
 	if !known {
 		typ = xds.Type{URL: o.TypeURL, Kind: xds.Kind(o.TypeURL)}
 	}
-	return &stream{t: t, ctx: ctx, typ: typ, watch: newWatch(w, t.cfg.MovesOnly), news: make(chan struct{}, 1)}, nil
+	return &stream{t: t, ctx: ctx, typ: typ, watch: filewatch.New(w, t.cfg.MovesOnly), news: make(chan struct{}, 1)}, nil
 }
 
 // Close does nothing: a transport holds nothing beyond its streams.

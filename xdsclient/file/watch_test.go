@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/xebec-proxy/xebec/internal/filewatch"
 	"github.com/xebec-proxy/xebec/xds"
 )
 
@@ -24,15 +25,15 @@ func TestChangeWhileReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	typ, _ := xds.LookupType(xds.ClusterType)
-	w := newWatch(nil, false)
+	w := filewatch.New(nil, false)
 	got := tr.load(typ)
 	write("version_info: 'a part, and the rest'")
-	w.follow(&got)
-	if !w.changed() {
+	w.Follow(&got.needs)
+	if !w.Changed() {
 		t.Error("what was written between the reading and the look is missed")
 	}
 	got = tr.load(typ)
-	if w.follow(&got); w.changed() {
+	if w.Follow(&got.needs); w.Changed() {
 		t.Error("a change is seen where there is none")
 	}
 }

@@ -166,7 +166,8 @@ func (d *Discovery) rest(a *corev3.ApiConfigSource, cluster string) (xdsclient.T
 func (d *Discovery) file(p *corev3.PathConfigSource) (xdsclient.Transport, error) {
 	t, err := file.New(file.Config{
 		Path: p.GetPath(), WatchedDirectory: p.GetWatchedDirectory().GetPath(), MovesOnly: true, Collection: d.collections[p.GetPath()], Logger: d.cfg.Logger,
-		Useless: func(typeURL string, _ error) { d.useless(p.GetPath(), typeURL) },
+		KeepFileNames: true, // the proxy watches what secrets name, wherever they come from
+		Useless:       func(typeURL string, _ error) { d.useless(p.GetPath(), typeURL) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w", err)

@@ -61,6 +61,7 @@ func (notReady) Read([]byte) (int, error) { return 0, loop.ErrAgain }
 func (notReady) Write([]byte) error       { return errNoSecret }
 func (notReady) Output() []byte           { return nil }
 func (notReady) Consumed(int)             {}
+func (notReady) Protocol() string         { return "" }
 func (notReady) CloseNotify()             {}
 func (notReady) Abort(error)              {}
 
@@ -72,6 +73,9 @@ func (t *transport) Read(dst []byte) (int, error) {
 	}
 	return n, err //nolint:wrapcheck // the loop hands it on
 }
+
+// Protocol implements loop.Transport.
+func (t *transport) Protocol() string { return t.Negotiated().ALPN }
 
 // InfoOf is what is known of a TLS session in the form that filters see; nil
 // for nil.

@@ -25,6 +25,8 @@ type Transport interface {
 	Write(data []byte) error
 	Output() []byte
 	Consumed(n int)
+	// Protocol is what was agreed on by ALPN when the handshake is done, or "".
+	Protocol() string
 	// CloseNotify ends the sending direction in order, Abort gives up.
 	CloseNotify()
 	Abort(err error)

@@ -97,7 +97,7 @@ func (cl *client) OnOpen() {
 	proto := p.key.proto
 	if proto == ALPN {
 		proto = HTTP1
-		if cl.info.TLS != nil && cl.info.TLS.ALPN == "h2" {
+		if cl.transport != nil && cl.transport.Protocol() == "h2" {
 			proto = HTTP2
 		}
 	}

@@ -1,17 +1,48 @@
-package file
+// Package filewatch notices that files have been replaced, or something in a
+// directory, by way of symbolic links too.
+package filewatch
 
 import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/xebec-proxy/xebec/internal/linktrace"
 )
 
-// watch keeps notifications on the places at which some paths can change.
-type watch struct {
+// Needs are the files that a reading has used, and the directories in which
+// everything matters. The zero value has none.
+type Needs struct {
+	files, dirs []string
+	before      map[string]fs.FileInfo // what was there before; nil if nothing
+}
+
+// File and Dir note what is about to be read, or matters: what changes from now on
+// is a change. An empty name is none.
+func (n *Needs) File(name string) { n.files = n.note(n.files, name) }
+
+// Dir is File for a directory in which everything matters.
+func (n *Needs) Dir(name string) { n.dirs = n.note(n.dirs, name) }
+
+func (n *Needs) note(list []string, name string) []string {
+	if name == "" || slices.Contains(list, name) {
+		return list
+	}
+	if n.before == nil {
+		n.before = map[string]fs.FileInfo{}
+	}
+	if _, known := n.before[name]; !known {
+		n.before[name] = stat(name)
+	}
+	return append(list, name)
+}
+
+// Watch keeps notifications on the places at which some paths can change. It is
+// not safe for concurrent use.
+type Watch struct {
 	fs *fsnotify.Watcher // nil: only rescans find changes
 	// names are the real paths whose replacing matters, all the directories in
 	// which everything does.
@@ -22,27 +53,32 @@ type watch struct {
 	movesOnly  bool                   // what is written in place is no change
 }
 
-func newWatch(w *fsnotify.Watcher, movesOnly bool) *watch {
-	return &watch{fs: w, have: map[string]fs.FileInfo{}, movesOnly: movesOnly}
+// New makes a watch on nothing yet. w, which stays the caller's to close, may be
+// nil: then only Changed finds changes. With movesOnly, what is written in place
+// is no change.
+func New(w *fsnotify.Watcher, movesOnly bool) *Watch {
+	return &Watch{fs: w, have: map[string]fs.FileInfo{}, movesOnly: movesOnly}
 }
 
-func (w *watch) events() <-chan fsnotify.Event {
+// Events are what Meaning explains; nil, if there are none, as Errors.
+func (w *Watch) Events() <-chan fsnotify.Event {
 	if w.fs == nil {
 		return nil
 	}
 	return w.fs.Events
 }
 
-func (w *watch) errors() <-chan error {
+// Errors say that notifications were lost.
+func (w *Watch) Errors() <-chan error {
 	if w.fs == nil {
 		return nil
 	}
 	return w.fs.Errors
 }
 
-// follow makes the watch one on the files and directories that a reading needed. It
+// Follow makes the watch one on the files and directories that a reading needed. It
 // reports whether a directory is new to it: what happened there before is not known.
-func (w *watch) follow(l *loaded) (fresh bool) {
+func (w *Watch) Follow(l *Needs) (fresh bool) {
 	w.names, w.all, w.files = map[string]struct{}{}, map[string]struct{}{}, l.before
 	places := map[string]struct{}{}
 	for _, f := range l.files {
@@ -65,7 +101,7 @@ func (w *watch) follow(l *loaded) (fresh bool) {
 }
 
 // place watches exactly these directories.
-func (w *watch) place(places map[string]struct{}) (fresh bool) {
+func (w *Watch) place(places map[string]struct{}) (fresh bool) {
 	w.missing = nil
 	if w.fs == nil {
 		return false
@@ -99,33 +135,35 @@ func stat(path string) fs.FileInfo {
 	return info
 }
 
-// change says what an event may mean.
-type change uint8
+// Change says what an event may mean.
+type Change uint8
 
+// What an event means.
 const (
-	nothing change = iota
-	written        // something is being written to
-	moved          // something has taken a place
+	Nothing Change = iota
+	Written        // something is being written to
+	Moved          // something has taken a place
 )
 
-func (w *watch) meaning(e fsnotify.Event) change {
+// Meaning explains a notification.
+func (w *Watch) Meaning(e fsnotify.Event) Change {
 	name := filepath.Clean(e.Name)
 	_, named := w.names[name]
 	_, within := w.all[filepath.Dir(name)]
 	switch {
 	case e.Has(fsnotify.Create) && (named || within):
-		return moved
+		return Moved
 	case w.movesOnly:
 	case e.Has(fsnotify.Write) && named:
-		return written
+		return Written
 	case e.Has(fsnotify.Remove|fsnotify.Rename) && named:
-		return written // another one may follow
+		return Written // another one may follow
 	}
-	return nothing
+	return Nothing
 }
 
-// changed looks whether something has changed that was not announced.
-func (w *watch) changed() bool {
+// Changed looks whether something has changed that was not announced.
+func (w *Watch) Changed() bool {
 	for path, before := range w.files {
 		now := stat(path)
 		switch {
@@ -137,3 +175,7 @@ func (w *watch) changed() bool {
 	}
 	return false
 }
+
+// Missing are the directories that cannot be watched: changes there are found by
+// Changed alone.
+func (w *Watch) Missing() []string { return w.missing }
