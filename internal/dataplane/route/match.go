@@ -8,6 +8,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/xebec-proxy/xebec/filter/header"
+	"github.com/xebec-proxy/xebec/internal/dataplane/fields"
 	"github.com/xebec-proxy/xebec/internal/fraction"
 	"github.com/xebec-proxy/xebec/internal/stringmatch"
 )
@@ -132,10 +133,9 @@ func IsGRPC(m *header.Map) bool {
 }
 
 func (k *conditions) queryHolds(path string) bool {
-	_, query, _ := strings.Cut(path, "?")
 	for i := range k.query {
 		q := &k.query[i]
-		v, ok := queryValue(query, q.name)
+		v, ok := fields.Query(path, q.name)
 		if q.byText {
 			ok = ok && q.text.Match(v)
 		} else {
@@ -148,40 +148,9 @@ func (k *conditions) queryHolds(path string) bool {
 	return true
 }
 
-// queryValue is the first value of a parameter, as it is written.
-func queryValue(query, name string) (string, bool) {
-	for query != "" {
-		var p string
-		p, query, _ = strings.Cut(query, "&")
-		if k, v, _ := strings.Cut(p, "="); k == name {
-			return v, true
-		}
-	}
-	return "", false
-}
-
 func (k *cookieMatcher) match(m *header.Map) bool {
-	v, ok := cookie(m, k.name)
+	v, ok := fields.Cookie(m, k.name)
 	return (ok && k.text.Match(v)) != k.invert
-}
-
-// cookie is the first value of a cookie, without the quotes around it.
-func cookie(m *header.Map, name string) (string, bool) {
-	for line := range m.Values("cookie") {
-		for line != "" {
-			var p string
-			p, line, _ = strings.Cut(line, ";")
-			k, v, ok := strings.Cut(strings.TrimLeft(p, " "), "=")
-			if !ok || k != name {
-				continue
-			}
-			if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
-				v = v[1 : len(v)-1]
-			}
-			return v, true
-		}
-	}
-	return "", false
 }
 
 func (k *conditions) tlsHolds(c *Context) bool {

@@ -3,67 +3,28 @@ package route
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
 	"github.com/xebec-proxy/xebec/filter/header"
+	"github.com/xebec-proxy/xebec/internal/dataplane/substitute"
 )
 
-// substitution is a RegexMatchAndSubstitute: every match is replaced.
-type substitution struct {
-	re *regexp.Regexp
-	by string // in the form of package regexp
-}
-
-func (b *builder) substitution(path string, m *matcherv3.RegexMatchAndSubstitute) *substitution {
-	re, err := regexp.Compile(m.GetPattern().GetRegex())
-	if m.GetPattern().GetRegex() == "" {
-		err = errors.New("the regular expression is empty: write regex")
-	}
+func (b *builder) substitution(path string, m *matcherv3.RegexMatchAndSubstitute) *substitute.Regex {
+	r, err := substitute.New(m)
 	if err != nil {
-		b.fail(path+".pattern", err)
+		b.add(fmt.Errorf("%s.%w", path, err))
 		return nil
 	}
-	by, err := replacement(m.GetSubstitution(), re.NumSubexp())
-	b.fail(path+".substitution", err)
-	return &substitution{re, by}
+	return r
 }
-
-// replacement turns a replacement of RE2, with \0 to \9, into one of package
-// regexp.
-func replacement(s string, groups int) (string, error) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '$':
-			b.WriteString("$$")
-		case c != '\\':
-			b.WriteByte(c)
-		case i+1 < len(s) && s[i+1] == '\\':
-			b.WriteByte('\\')
-			i++
-		case i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9':
-			if int(s[i+1]-'0') > groups {
-				return "", fmt.Errorf("\\%c refers to a group that the pattern does not have: it has %d", s[i+1], groups)
-			}
-			b.WriteString("${" + s[i+1:i+2] + "}")
-			i++
-		default:
-			return "", fmt.Errorf("a backslash must stand before a digit or a backslash in %q", s)
-		}
-	}
-	return b.String(), nil
-}
-
-func (s *substitution) replace(text string) string { return s.re.ReplaceAllString(text, s.by) }
 
 // pathRewrite is how a route changes the path (RT-20).
 type pathRewrite struct {
 	prefix   string
-	regex    *substitution
+	regex    *substitute.Regex
 	template *templateRewrite
 	whole    text
 }
@@ -108,7 +69,7 @@ func (r *pathRewrite) apply(c *Context, m *pathMatcher) {
 	case r.prefix != "":
 		fresh = keep(c.Request, r.prefix, old[m.matched(plain):])
 	case r.regex != nil:
-		fresh = r.regex.replace(plain) + old[len(plain):]
+		fresh = r.regex.Replace(plain) + old[len(plain):]
 	case r.template != nil:
 		p, ok := r.template.apply(plain)
 		if !ok {
@@ -135,7 +96,7 @@ type hostRewrite struct {
 	literal string
 	auto    bool
 	header  string
-	regex   *substitution
+	regex   *substitute.Regex
 	format  text
 	forward bool // append_x_forwarded_host
 }
@@ -168,7 +129,7 @@ func (h *hostRewrite) apply(c *Context) {
 	case h.header != "":
 		host = c.Request.Get(h.header)
 	case h.regex != nil:
-		host = h.regex.replace(withoutQuery(c.Request.Path()))
+		host = h.regex.Replace(withoutQuery(c.Request.Path()))
 	case h.format.isSet():
 		host = h.format.make(c, c.Request)
 	}
