@@ -252,7 +252,8 @@ type StreamInfo struct {
 	// Metadata is the dynamic metadata by namespace; nil until somebody adds.
 	Metadata map[string]*structpb.Struct
 	// State is the filter state by key; nil until somebody adds. Values that
-	// have a String method are shown in access logs.
+	// have a String method are shown in access logs, those that are [Hashable]
+	// can be balanced by.
 	State map[string]any
 }
 
@@ -275,4 +276,12 @@ func (i *StreamInfo) SetState(key string, v any) {
 		i.State = map[string]any{}
 	}
 	i.State[key] = v
+}
+
+// Hashable is an object of the filter state that a hash_policy's filter_state can
+// take (RT-24, NF-07).
+type Hashable interface {
+	// Hash is the object's hash, or false if it has none just now. It must not
+	// block.
+	Hash() (hash uint64, ok bool)
 }

@@ -64,6 +64,7 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 		Registry: lease.Scope,
 		Hosts:    p.stat.Hidden(), Sink: p.stat.Main(), Resolver: p.o.Resolver, Logger: p.component("upstream"),
 		LocalCluster: p.cfg.GetClusterManager().GetLocalClusterName(),
+		Locality:     cluster.LocalityOf(p.cfg.GetNode().GetLocality()),
 		OnUpdate: func(u cluster.Update) {
 			if e != nil {
 				p.hostsChanged(e, &u)

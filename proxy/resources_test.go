@@ -396,7 +396,7 @@ func TestUnknownFieldsOfResources(t *testing.T) {
 func TestPoliciesThatAreNotBuilt(t *testing.T) {
 	r := start(t, byHeader, newSource().by)
 	old, extension := staticCluster("old", "127.0.0.1:1"), staticCluster("extension", "127.0.0.1:1")
-	old.LbPolicy = clusterv3.Cluster_MAGLEV
+	old.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	extension.LoadBalancingPolicy = &clusterv3.LoadBalancingPolicy{Policies: []*clusterv3.LoadBalancingPolicy_Policy{
 		{TypedExtensionConfig: &corev3.TypedExtensionConfig{Name: "mine", TypedConfig: &anypb.Any{TypeUrl: "type.googleapis.com/my.Policy"}}},
 	}}

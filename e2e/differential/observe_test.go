@@ -91,6 +91,7 @@ var (
 	address    = regexp.MustCompile(`127\.0\.0\.1:(\d+)`)
 	textPrefix = regexp.MustCompile(`^\[[^\]]*\] (".*?" \d+ \S+ \d+ \d+) (\d+|-) (\d+|-) `)
 	digits     = regexp.MustCompile(`\d+`)
+	madeCookie = regexp.MustCompile(`="[0-9a-f]{16}"`) // of a hash_policy, by the ports of a connection
 	number     = regexp.MustCompile(`^\d+$`)
 )
 
@@ -102,6 +103,8 @@ func maskHeader(name, value string) string {
 		}
 	case "x-envoy-upstream-service-time":
 		return number.ReplaceAllString(value, "<ms>")
+	case "set-cookie":
+		return madeCookie.ReplaceAllString(value, `="<hash>"`)
 	case "x-envoy-expected-rq-timeout-ms":
 		return maskTimeout(value)
 	}

@@ -39,6 +39,8 @@ type Options struct {
 	LocalCluster string
 	// LocalZone is the node's zone, for the counters between zones; may be "".
 	LocalZone string
+	// Locality is the node's; may be the zero value.
+	Locality Locality
 	// OnUpdate is called with each change of the hosts, one call at a time, on
 	// the goroutine of Run (of New for the first hosts of STATIC, of Assign for
 	// EDS, of Rebalance for changes of their health). It must not block, nor ask the
@@ -73,6 +75,8 @@ type Cluster struct {
 	log               *slog.Logger
 	onUpdate          func(Update)
 	localZone         string
+	locality          Locality // of the node
+	active            *count   // requests, if hash_balance_factor asks for them
 	hosts             atomic.Pointer[HostSet]
 	maintenance       atomic.Uint64 // percentages of the runtime, see ApplyRuntime
 	keepRetries       atomic.Uint64
@@ -102,7 +106,7 @@ func New(c *clusterv3.Cluster, o Options) (*Cluster, error) {
 	}
 	cl := &Cluster{
 		proto: c, sink: o.Sink, hostReg: o.Hosts, resolver: o.Resolver, random: o.Random,
-		log: o.Logger, onUpdate: o.OnUpdate, onFailure: o.OnFailure, checked: len(c.GetHealthChecks()) > 0, localZone: o.LocalZone, ready: make(chan struct{}),
+		log: o.Logger, onUpdate: o.OnUpdate, onFailure: o.OnFailure, checked: len(c.GetHealthChecks()) > 0, localZone: o.LocalZone, locality: o.Locality, ready: make(chan struct{}),
 		connectTimeout: 5 * time.Second, bufferLimit: uint32Or(c.GetPerConnectionBufferLimitBytes(), 1<<20),
 	}
 	cl.keepRetries.Store(100)
@@ -116,6 +120,7 @@ func New(c *clusterv3.Cluster, o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("cluster %q: %w", c.GetName(), err)
 	}
 	cl.Stats = newStats(o.Registry, cl.breakers, cl.matches, usesTLS(c))
+	cl.Stats.registerHash(o.Registry, cl.LB.Policy)
 	if cl.kind == kindEDS {
 		cl.Stats.registerDiscovery(o.Registry)
 	}
@@ -147,9 +152,12 @@ func (c *Cluster) configure(local string) error {
 	c.HTTP, err = newHTTPOptions(p)
 	add(err)
 	if c.LB, err = newLBConfig(p); err == nil {
-		err = zoneAware(c.LB, local)
+		err = errors.Join(zoneAware(c.LB, local), checkHostnames(p), c.checkWeights(c.assignment))
 	}
 	add(err)
+	if c.LB.Hash.BalanceFactor > 0 {
+		c.active = new(count)
+	}
 	c.panicThreshold, c.activeRequestBias = c.LB.PanicThreshold, c.LB.ActiveRequestBias
 	c.breakers, err = newBreakers(p.GetCircuitBreakers())
 	add(err)
@@ -352,11 +360,13 @@ func (c *Cluster) ApplyRuntime(rt Runtime) {
 	if c.LB.BiasKey != "" {
 		c.activeRequestBias = sound(rt.Double(c.LB.BiasKey, c.LB.ActiveRequestBias))
 	}
-	next := *c.hosts.Load()
+	before := c.hosts.Load()
+	next := *before
 	if next.PanicThreshold == c.panicThreshold && next.ActiveRequestBias == c.activeRequestBias {
 		return
 	}
 	next.PanicThreshold, next.ActiveRequestBias = c.panicThreshold, c.activeRequestBias
+	c.hash(&next, before)
 	c.hosts.Store(&next)
 }
 

@@ -60,6 +60,9 @@ type Assignment struct{ a *assignment }
 // concurrent use.
 func (c *Cluster) ReadAssignment(la *endpointv3.ClusterLoadAssignment, of Collected) (*Assignment, error) {
 	a, err := newAssignment(c.kind, la, "", c.match, of)
+	if err == nil {
+		err = c.checkWeights(a)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cluster %q: %w", c.Name(), err)
 	}

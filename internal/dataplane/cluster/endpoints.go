@@ -46,7 +46,7 @@ func newAssignment(k kind, la *endpointv3.ClusterLoadAssignment, at string, matc
 			errs = append(errs, fmt.Errorf("%s.%w", path, err))
 			continue
 		}
-		loc := localityOf(l.GetLocality())
+		loc := LocalityOf(l.GetLocality())
 		a.weigh(localityKey{l.GetPriority(), loc}, l.GetLoadBalancingWeight().GetValue())
 		add := func(ep endpoint) {
 			ep.attrs.Locality, ep.attrs.Priority = loc, l.GetPriority()
@@ -100,7 +100,8 @@ func (a *assignment) policy(at string, p *endpointv3.ClusterLoadAssignment_Polic
 	return nil
 }
 
-func localityOf(l *corev3.Locality) Locality {
+// LocalityOf reads a locality.
+func LocalityOf(l *corev3.Locality) Locality {
 	return Locality{Region: l.GetRegion(), Zone: l.GetZone(), SubZone: l.GetSubZone()}
 }
 

@@ -104,6 +104,8 @@ type Host struct {
 	first    addresses     // that where begins with
 	check    *checkTarget  // nil if checks go where requests go
 
+	allActive *count // the cluster's requests, nil where nobody asks
+
 	// Stats are the host's counters, counted by the workers.
 	Stats HostStats
 
@@ -146,7 +148,12 @@ func (h *Host) Removed() bool { return h.removed.Load() }
 func (h *Host) RqActive() int64 { return counted(&h.rqActive) }
 
 // AddRqActive counts a request that begins (1) or ends (-1).
-func (h *Host) AddRqActive(d int64) { counting(&h.rqActive).Add(d) }
+func (h *Host) AddRqActive(d int64) {
+	counting(&h.rqActive).Add(d)
+	if h.allActive != nil {
+		h.allActive.n.Add(d)
+	}
+}
 
 // RqPending is the number of requests that wait for a connection to the host.
 func (h *Host) RqPending() int64 { return counted(&h.pending) }

@@ -20,6 +20,8 @@ type HostSet struct {
 	// ActiveRequestBias is the least request policy's, with what the runtime
 	// makes of it.
 	ActiveRequestBias float64
+	// Hashed are the tables of policies that hash, by priority; nil of others.
+	Hashed []HashTable
 
 	drop Drop
 }

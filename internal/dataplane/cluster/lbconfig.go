@@ -11,7 +11,9 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/common/v3"
 	leastrequestv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/least_request/v3"
+	maglevv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/maglev/v3"
 	randomv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/random/v3"
+	ringhashv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/ring_hash/v3"
 	roundrobinv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/round_robin/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -25,7 +27,12 @@ const (
 	RoundRobin LBPolicy = iota
 	LeastRequest
 	Random
+	RingHash
+	Maglev
 )
+
+// Hashes tells whether the policy chooses by a hash of the request.
+func (p LBPolicy) Hashes() bool { return p == RingHash || p == Maglev }
 
 // LBConfig is a cluster's load balancing, whichever of the two forms it was
 // written in (LB-01).
@@ -46,6 +53,8 @@ type LBConfig struct {
 	FailTrafficOnPanic bool
 	// PanicThreshold is healthy_panic_threshold in percent, by default 50.
 	PanicThreshold uint32
+	// Hash is set of policies that hash.
+	Hash HashConfig
 }
 
 const lbPackage = "envoy.extensions.load_balancing_policies."
@@ -98,12 +107,14 @@ func (conf *LBConfig) fromEnum(c *clusterv3.Cluster) error {
 	case clusterv3.Cluster_RANDOM:
 		conf.Policy = Random
 		return nil
+	case clusterv3.Cluster_RING_HASH, clusterv3.Cluster_MAGLEV:
+		return conf.hashFromEnum(c)
 	case clusterv3.Cluster_CLUSTER_PROVIDED:
 		return errProvided(c.GetName())
 	case clusterv3.Cluster_LOAD_BALANCING_POLICY_CONFIG:
 		return errors.New("cluster: field load_balancing_policy need to be set") // Envoy's text
 	default:
-		return fmt.Errorf("lb_policy: %s is known but not built; use ROUND_ROBIN, LEAST_REQUEST or RANDOM", c.GetLbPolicy())
+		return fmt.Errorf("lb_policy: %s is known but not built; use ROUND_ROBIN, LEAST_REQUEST, RANDOM, RING_HASH or MAGLEV", c.GetLbPolicy())
 	}
 }
 
@@ -152,13 +163,25 @@ func (conf *LBConfig) fromTyped(name string, config *anypb.Any) (known bool, err
 			return false, err
 		}
 		return true, conf.typed(Random, nil, m.GetLocalityLbConfig())
+	case lbPackage + "ring_hash.v3.RingHash":
+		var m ringhashv3.RingHash
+		if err := unpack(config, &m); err != nil {
+			return false, err
+		}
+		return true, conf.ringHash(&m)
+	case lbPackage + "maglev.v3.Maglev":
+		var m maglevv3.Maglev
+		if err := unpack(config, &m); err != nil {
+			return false, err
+		}
+		return true, conf.maglev(&m)
 	case lbPackage + "cluster_provided.v3.ClusterProvided":
 		return false, fmt.Errorf("typed_config: %w", errProvided(name))
 	}
 	rest, ours := strings.CutPrefix(policy, lbPackage)
 	kind, _, _ := strings.Cut(rest, ".")
 	if ours && slices.Contains(unbuiltPolicies(), kind) {
-		return false, fmt.Errorf("typed_config: %s is known but not built; use round_robin, least_request or random", policy)
+		return false, fmt.Errorf("typed_config: %s is known but not built; use round_robin, least_request, random, ring_hash or maglev", policy)
 	}
 	return false, nil
 }
@@ -166,8 +189,8 @@ func (conf *LBConfig) fromTyped(name string, config *anypb.Any) (known bool, err
 // unbuiltPolicies are those of Envoy 1.40 that this proxy does not have.
 func unbuiltPolicies() []string {
 	return []string{
-		"client_side_weighted_round_robin", "dynamic_modules", "load_aware_locality", "maglev", "override_host",
-		"pick_first", "random_subsetting", "ring_hash", "subset", "wrr_locality",
+		"client_side_weighted_round_robin", "dynamic_modules", "load_aware_locality", "override_host",
+		"pick_first", "random_subsetting", "subset", "wrr_locality",
 	}
 }
 
@@ -200,7 +223,7 @@ func sound(bias float64) float64 {
 // zoneAware refuses what depends on the local cluster: without one Envoy's
 // zone aware routing never acts, so that its configuration can be accepted.
 func zoneAware(conf LBConfig, local string) error {
-	if local != "" && !conf.LocalityWeighted {
+	if local != "" && !conf.LocalityWeighted && !conf.Policy.Hashes() {
 		return errors.New("zone aware routing (cluster_manager.local_cluster_name is set) is known but not built; use locality_weighted_lb_config or remove local_cluster_name")
 	}
 	return nil

@@ -144,6 +144,7 @@ type Stats struct {
 	// Discovery are those of EDS, nil in other clusters.
 	Discovery *DiscoveryStats
 
+	hash     hashGauges
 	breakers [routePriorities]breakerGauges
 	matches  []stats.Counter // total_match_count of the transport socket matches; last the default
 	leds     func() *LEDSStats

@@ -69,7 +69,7 @@ func (c *Cluster) reconcile(old []*Host, specs []hostSpec) (hosts, added, remove
 
 func (c *Cluster) newHost(s *hostSpec, before *Host) *Host {
 	// Nothing of s is kept: it is one of many in one piece of memory.
-	h := &Host{logical: s.logical, hostname: s.hostname, maxCx: c.perHostCx, first: s.where, check: s.check}
+	h := &Host{logical: s.logical, hostname: s.hostname, maxCx: c.perHostCx, first: s.where, check: s.check, allActive: c.active}
 	h.where.Store(&h.first)
 	if c.checked && !h.check.skipped() { // until the first check (HK-02)
 		flags := FailedActive
@@ -194,14 +194,16 @@ func sameOrder(a, b []*Host) bool {
 func (c *Cluster) publish(priorities []Priority) {
 	c.tuneMu.Lock()
 	defer c.tuneMu.Unlock()
-	c.hosts.Store(&HostSet{
+	set := &HostSet{
 		Priorities:             priorities,
 		OverprovisioningFactor: c.assignment.overprov,
 		WeightedPriorityHealth: c.assignment.weighted,
 		PanicThreshold:         c.panicThreshold,
 		ActiveRequestBias:      c.activeRequestBias,
 		drop:                   c.assignment.drop,
-	})
+	}
+	c.hash(set, c.hosts.Load())
+	c.hosts.Store(set)
 }
 
 // PublishGauges sets the gauges that are computed when they are looked at:

@@ -2,7 +2,7 @@
 // all of them, then, with locality weights, a locality, then a host by the
 // cluster's policy.
 //
-// The arithmetic of priorities and localities is in pure functions
-// ([Distribute], [LocalityShare]). A [Picker] belongs to one worker; it notices
+// The arithmetic is in pure functions: that of priorities in package priority,
+// that of localities in [LocalityShare]. A [Picker] belongs to one worker; it notices
 // by itself that the cluster has a new set of hosts.
 package lb

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
+	"github.com/xebec-proxy/xebec/internal/dataplane/consistent"
+	"github.com/xebec-proxy/xebec/internal/dataplane/priority"
 )
 
 // Rand is a source of random numbers; it is used on one worker.
@@ -25,6 +27,8 @@ type Context struct {
 	// the same. Nil wants all.
 	Reject   func(*cluster.Host) bool
 	Reselect int
+	// Hasher is asked by policies that hash; nil has no hash.
+	Hasher Hasher
 }
 
 // picker is the one Picker: the policies differ only in their tables.
@@ -34,13 +38,14 @@ type picker struct {
 	shard   cluster.Incrementer
 
 	set        *cluster.HostSet // that the rest was made of
-	loads      Loads
+	loads      priority.Loads
 	alone      bool // all traffic is for the healthy hosts of priority 0
-	priorities []priority
+	priorities []tables
+	shuffle    *consistent.Shuffle // with hash_balance_factor
 }
 
-// priority is the tables of one priority, each made when it is first needed.
-type priority struct {
+// tables are those of one priority, each made when it is first needed.
+type tables struct {
 	hosts             *cluster.Priority
 	all, healthy, bad table // bad: the degraded ones
 	healthyBy, badBy  localities
@@ -65,13 +70,20 @@ type table struct {
 // NewPicker makes the picker of one worker and cluster. shard counts
 // lb_healthy_panic.
 func NewPicker(c *cluster.Cluster, random Rand, shard cluster.Incrementer) Picker {
-	return &picker{cluster: c, random: random, shard: shard}
+	p := &picker{cluster: c, random: random, shard: shard}
+	if c.LB.Hash.BalanceFactor > 0 {
+		p.shuffle = &consistent.Shuffle{}
+	}
+	return p
 }
 
 // Pick implements Picker.
 func (p *picker) Pick(ctx *Context) *cluster.Host {
 	if set := p.cluster.Hosts(); set != p.set {
 		p.rebuild(set)
+	}
+	if p.cluster.LB.Policy.Hashes() {
+		return p.hashed(ctx)
 	}
 	h := p.once()
 	if h == nil || ctx == nil || ctx.Reject == nil {
@@ -88,8 +100,8 @@ func (p *picker) Pick(ctx *Context) *cluster.Host {
 
 func (p *picker) rebuild(set *cluster.HostSet) {
 	p.set = set
-	p.loads = Distribute(measure(set), set.OverprovisioningFactor, set.PanicThreshold)
-	p.priorities = make([]priority, len(set.Priorities))
+	p.loads = set.Loads()
+	p.priorities = make([]tables, len(set.Priorities))
 	for i := range set.Priorities {
 		p.priorities[i].hosts = &set.Priorities[i]
 	}
@@ -100,7 +112,7 @@ func (p *picker) rebuild(set *cluster.HostSet) {
 func (p *picker) once() *cluster.Host {
 	i, degraded := 0, false
 	if !p.alone {
-		i, degraded = p.loads.choose(p.random.Uint64())
+		i, degraded = p.loads.Choose(p.random.Uint64())
 	}
 	pr := &p.priorities[i]
 	if p.loads.Panic[i] {
@@ -122,7 +134,7 @@ func (p *picker) once() *cluster.Host {
 }
 
 // locality chooses a locality by its weight and health; nil if none has any.
-func (p *picker) locality(pr *priority, degraded bool) (*table, []*cluster.Host) {
+func (p *picker) locality(pr *tables, degraded bool) (*table, []*cluster.Host) {
 	l := &pr.healthyBy
 	if degraded {
 		l = &pr.badBy

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/xebec-proxy/xebec/filter"
+	"github.com/xebec-proxy/xebec/internal/dataplane/hashpolicy"
 )
 
 // Kind is what a route does with a request.
@@ -48,6 +49,7 @@ type Entry struct {
 	high     bool
 	upgrades map[string]bool
 	connect  *Connect
+	hash     *hashpolicy.Policy // nil without
 
 	redirect *redirect
 	direct   *direct
@@ -105,7 +107,8 @@ func (b *builder) forward(path string, a *routev3.RouteAction, e *Entry) {
 	b.only(path, a, "cluster", "cluster_header", "weighted_clusters", "cluster_not_found_response_code", "prefix_rewrite",
 		"regex_rewrite", "path_rewrite_policy", "path_rewrite", "host_rewrite_literal", "auto_host_rewrite",
 		"host_rewrite_header", "host_rewrite_path_regex", "host_rewrite", "append_x_forwarded_host", "timeout", "idle_timeout",
-		"flush_timeout", "retry_policy", "priority", "max_grpc_timeout", "grpc_timeout_offset", "upgrade_configs", "max_stream_duration")
+		"flush_timeout", "retry_policy", "priority", "max_grpc_timeout", "grpc_timeout_offset", "upgrade_configs", "max_stream_duration",
+		"hash_policy")
 	e.clusters = b.clusterChoice(path, a)
 	e.notFound = notFoundStatus(a.GetClusterNotFoundResponseCode())
 	e.rewrite = b.pathRewrite(path, a, &e.path)
@@ -114,6 +117,10 @@ func (b *builder) forward(path string, a *routev3.RouteAction, e *Entry) {
 	e.retry = e.vh.retry
 	if r := a.GetRetryPolicy(); r != nil {
 		e.retry = b.retryPolicy(path+".retry_policy", r)
+	}
+	var err error
+	if e.hash, err = hashpolicy.New(a.GetHashPolicy()); err != nil {
+		b.add(fmt.Errorf("%s.hash_policy%w", path, err))
 	}
 	e.high = a.GetPriority() == corev3.RoutingPriority_HIGH
 	for i, u := range a.GetUpgradeConfigs() {
@@ -185,6 +192,9 @@ func (e *Entry) ClusterNotFoundStatus() int { return e.notFound }
 
 // Retry is the retry policy of the route, else of its virtual host, or nil.
 func (e *Entry) Retry() *RetryPolicy { return e.retry }
+
+// HashPolicy is what balancers that hash take of a request (RT-24), or nil.
+func (e *Entry) HashPolicy() *hashpolicy.Policy { return e.hash }
 
 // Priority is 0 for default and 1 for high priority (RT-26).
 func (e *Entry) Priority() uint8 {

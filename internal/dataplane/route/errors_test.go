@@ -95,11 +95,10 @@ func TestUnbuilt(t *testing.T) {
 	}
 	host := func(field string) string { return "virtual_hosts: [{name: v, domains: ['*'], " + field + "}]" }
 	for text, want := range map[string]string{
-		route("request_mirror_policies: [{cluster: d}]"):                   "route.request_mirror_policies: RouteAction.request_mirror_policies is not built",
-		route("hedge_policy: {hedge_on_per_try_timeout: true}"):            "route.hedge_policy: ",
-		route("internal_redirect_policy: {}"):                              "route.internal_redirect_policy: ",
-		route("hash_policy: [{connection_properties: {source_ip: true}}]"): "route.hash_policy: ",
-		route("rate_limits: [{actions: [{remote_address: {}}]}]"):          "route.rate_limits: ",
+		route("request_mirror_policies: [{cluster: d}]"):          "route.request_mirror_policies: RouteAction.request_mirror_policies is not built",
+		route("hedge_policy: {hedge_on_per_try_timeout: true}"):   "route.hedge_policy: ",
+		route("internal_redirect_policy: {}"):                     "route.internal_redirect_policy: ",
+		route("rate_limits: [{actions: [{remote_address: {}}]}]"): "route.rate_limits: ",
 		route("cors: {}"): "route.cors: ",
 		route("metadata_match: {filter_metadata: {}}"):                            "route.metadata_match: ",
 		route("retry_policy: {retry_host_predicate: [{name: x}]}"):                "retry_policy.retry_host_predicate: ",

@@ -39,9 +39,7 @@ func (f *Filter) onHeaders(end bool) {
 	f.serviceTime()
 	f.sayAttempts(&u.resp)
 	f.info.Details, f.info.ResponseCode = "via_upstream", status
-	ctx := f.host.RouteContext()
-	ctx.Response = &u.resp
-	f.entry.FinalizeResponse(ctx, f.target)
+	f.finalizeResponse(&u.resp)
 	if end {
 		f.onEnd()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/chain"
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/http1"
+	"github.com/xebec-proxy/xebec/internal/dataplane/lb"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
 	"github.com/xebec-proxy/xebec/internal/dataplane/pool"
 	"github.com/xebec-proxy/xebec/internal/dataplane/route"
@@ -125,6 +126,9 @@ type Filter struct {
 	pausing  bool          // the request's sender is paused
 	complete time.Duration // when the request was; -1 before
 
+	choice  lb.Context
+	cookies balanceCookies
+
 	routeTimer, perTry, perTryIdle, backoff, maxStream loop.Timer
 }
 
@@ -136,6 +140,7 @@ func (f *Filter) Init(l *loop.Loop) {
 	f.backoff.Init(l, f.onBackoff)
 	f.maxStream.Init(l, f.onMaxStream)
 	f.up.f = f
+	f.choice.Hasher = f
 }
 
 func (f *Filter) reset(cfg *Config, h Host) {
@@ -145,6 +150,7 @@ func (f *Filter) reset(cfg *Config, h Host) {
 	f.keeping, f.end, f.retried, f.waiting, f.started, f.done, f.pausing = false, false, false, false, false, false, false
 	f.noStatus, f.alt = false, nil
 	f.tunnel, f.granted = noTunnel, false
+	f.cookies.reset()
 	f.complete = -1
 }
 
@@ -296,8 +302,6 @@ func (f *Filter) begin(ctx *route.Context, end bool) {
 	}
 	f.send(host)
 }
-
-func (f *Filter) pick() *cluster.Host { return f.c.Pick(nil) }
 
 func (f *Filter) noHost() {
 	f.w.Stats.Inc(f.c.Cfg.Stats.UpstreamCxNoneHealthy)
