@@ -171,6 +171,7 @@ func (p *Proxy) hcmEnv(l *listener.Listener, d *chainDeps) *hcm.Env {
 		Registry: &p.reg, FilterEnv: p.env, Stats: p.stat, Listener: l.Scope,
 		Edge: &edge.Env{LocalCluster: node.GetCluster(), LocalNode: node.GetId(), AcceptFragments: p.fragments, Logger: p.component("http")},
 		Route: route.Env{
+			Stats:         p.stat,
 			ClusterExists: p.res.hasCluster,
 			Formatter: func(text string) (route.Formatter, error) {
 				return format.ParseWith(text, p.formats())

@@ -106,7 +106,7 @@ func (s *side) tryReady(addressFile string) error {
 
 // readStats reads what is compared.
 func (s *side) readStats() (map[string]int, error) {
-	return s.admin.Numbers(`usedonly&filter=^(http|cluster|listener|tcp|tls_inspector|http_inspector|proxy_proto)\.`)
+	return s.admin.Numbers(`usedonly&filter=^(http|cluster|listener|tcp|tls_inspector|http_inspector|proxy_proto|vhost)\.`)
 }
 
 var (

@@ -227,7 +227,10 @@ func ask(t *route.Table, c *route.Context) answer {
 	var target route.Target
 	switch e.Kind() {
 	case route.Forward:
-		a.forward, a.vcluster = true, e.VirtualCluster(c)
+		a.forward = true
+		if v := e.VirtualCluster(c); v != nil {
+			a.vcluster = v.Name()
+		}
 		target = e.PickCluster(c)
 		a.cluster, a.timeout = target.Cluster, e.Timeouts().Route
 		e.FinalizeRequest(c, target)

@@ -132,6 +132,9 @@ func (l *lazyID) get(register func() uint32) uint32 {
 	return id
 }
 
+// Init makes a zero tree one below a scope.
+func (t *CodeTree) Init(below Registry) { t.init(below, "") }
+
 func (t *CodeTree) init(reg Registry, prefix string) { t.reg, t.prefix = reg, prefix }
 
 func (t *CodeTree) known() *codeIDs {

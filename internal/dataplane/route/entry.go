@@ -11,6 +11,7 @@ import (
 
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/hashpolicy"
+	"github.com/xebec-proxy/xebec/internal/dataplane/vhoststats"
 )
 
 // Kind is what a route does with a request.
@@ -39,6 +40,7 @@ type Entry struct {
 	filters  perFilter
 	limit    *uint32
 	meta     *corev3.Metadata
+	counts   *vhoststats.Counts // by its stat_prefix
 
 	clusters clusterChoice
 	notFound int
@@ -61,7 +63,7 @@ func (b *builder) entry(path string, r *routev3.Route, vh *virtualHost) *Entry {
 	before := len(b.errs)
 	b.only(path, r, "name", "match", "route", "redirect", "direct_response", "metadata", "typed_per_filter_config",
 		"request_headers_to_add", "request_headers_to_remove", "response_headers_to_add", "response_headers_to_remove",
-		"per_request_buffer_limit_bytes", "request_body_buffer_limit", "non_forwarding_action", "filter_action")
+		"per_request_buffer_limit_bytes", "request_body_buffer_limit", "stat_prefix", "non_forwarding_action", "filter_action")
 	e := &Entry{vh: vh, name: r.GetName(), meta: r.GetMetadata(), timeouts: defaultTimeouts()}
 	if r.GetMatch() == nil {
 		b.fail(path+".match", errors.New("it is missing: write at least match: {prefix: /}"))
@@ -76,6 +78,9 @@ func (b *builder) entry(path string, r *routev3.Route, vh *virtualHost) *Entry {
 	e.response = b.mutation(path, responseHeaders, r.GetResponseHeadersToAdd(), r.GetResponseHeadersToRemove())
 	e.filters = b.perFilter(path+".typed_per_filter_config", r.GetTypedPerFilterConfig())
 	e.limit = bufferLimit(r.GetRequestBodyBufferLimit(), r.GetPerRequestBufferLimitBytes()) //nolint:staticcheck // deprecated fields still work (RT-31)
+	if prefix := r.GetStatPrefix(); prefix != "" {
+		e.counts = b.stats(vh).Route(prefix)
+	}
 	b.action(path, r, e)
 	if len(b.errs) > before {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/filter/header"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
 // Formatter makes a text of what is known of a request. Append must not keep
@@ -49,9 +50,10 @@ type Env struct {
 	RuntimeInteger func(key string) (n uint64, ok bool)
 	// Wall is the time of day, for rate limits that name an instant. Nil: time.Now.
 	Wall func() time.Time
+	// Stats is where virtual clusters and routes count. Nil: they do not.
+	Stats *stats.Registry
 	// Checking makes a table that only answers questions: what others than the
-	// table would have to act on (virtual_clusters, internal_only_headers) is not
-	// refused.
+	// table would have to act on (internal_only_headers) is not refused.
 	Checking bool
 	// Logger gets warnings. Nil: nobody does.
 	Logger *slog.Logger

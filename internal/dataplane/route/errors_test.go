@@ -106,7 +106,7 @@ func TestUnbuilt(t *testing.T) {
 		route("upgrade_configs: [{upgrade_type: CONNECT-UDP}]"):                   "upgrade_configs[0].upgrade_type: tunnels of datagrams",
 		route("upgrade_configs: [{upgrade_type: websocket, connect_config: {}}]"): "upgrade_configs[0].connect_config: Non-CONNECT upgrade type websocket has ConnectConfig",
 		route("upgrade_configs: [{upgrade_type: CONNECT, connect_config: {proxy_protocol_config: {pass_through_tlvs: {match_type: INCLUDE_ALL}}}}]"): "connect_config.proxy_protocol_config.pass_through_tlvs: ",
-		host("virtual_clusters: [{name: x}]"):                    "virtual_hosts[0].virtual_clusters: ",
+		host("virtual_clusters: [{name: x}]"):                    "virtual_hosts[0].virtual_clusters[0]: virtual clusters must define both",
 		host("rate_limits: [{actions: [{remote_address: {}}]}]"): "virtual_hosts[0].rate_limits: ",
 		host("cors: {}"):    "virtual_hosts[0].cors: ",
 		host("matcher: {}"): "virtual_hosts[0].matcher: ",
@@ -114,8 +114,8 @@ func TestUnbuilt(t *testing.T) {
 		host("routes: [{match: {prefix: /}, filter_action: {}}]"):                              "filter_action: ",
 		host("routes: [{match: {prefix: /}, route: {cluster_specifier_plugin: p}}]"):           "route.cluster_specifier_plugin: ",
 		host("routes: [{match: {prefix: /}, tracing: {}, route: {cluster: c}}]"):               "routes[0].tracing: ",
-		host("routes: [{match: {prefix: /}, stat_prefix: x, route: {cluster: c}}]"):            "routes[0].stat_prefix: ",
 		host("routes: [{match: {prefix: /}, decorator: {operation: x}, route: {cluster: c}}]"): "routes[0].decorator: ",
+
 		"internal_only_headers: [x]":              "internal_only_headers: ",
 		"vhost_header: x":                         "vhost_header: ",
 		"request_mirror_policies: [{cluster: d}]": "request_mirror_policies: ",

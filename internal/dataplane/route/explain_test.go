@@ -77,7 +77,11 @@ virtual_hosts:
 		headers          []string
 	}{{"v", "/a/1", "put", []string{":method: PUT"}}, {"v", "/a/1", "other", nil}, {"v", "/b", "any", []string{"x-any: 1"}}, {"w", "/a/1", "", nil}} {
 		c := context(request(tc.host, tc.path, tc.headers...))
-		if got := tab.Match(c).VirtualCluster(c); got != tc.want {
+		got := ""
+		if v := tab.Match(c).VirtualCluster(c); v != nil {
+			got = v.Name()
+		}
+		if got != tc.want {
 			t.Errorf("%s%s is of %q, want %q", tc.host, tc.path, got, tc.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/xebec-proxy/xebec/filter/header"
+	"github.com/xebec-proxy/xebec/internal/dataplane/vhoststats"
 )
 
 // virtualHost is a VirtualHost of a table.
@@ -25,7 +26,8 @@ type virtualHost struct {
 	retry      *RetryPolicy
 	limit      *uint32
 	meta       *corev3.Metadata
-	clusters   []virtualCluster
+	clusters   []VirtualCluster
+	stats      *vhoststats.Host
 	// asked are the clusters that had to exist, reads says that a file was read:
 	// what it depends on beside its message.
 	asked []string
@@ -47,10 +49,7 @@ func (b *builder) newVirtualHost(path string, cfg *routev3.VirtualHost) *virtual
 		"name", "domains", "routes", "require_tls", "request_headers_to_add", "request_headers_to_remove",
 		"response_headers_to_add", "response_headers_to_remove", "typed_per_filter_config", "include_request_attempt_count",
 		"include_attempt_count_in_response", "include_is_timeout_retry_header", "retry_policy",
-		"per_request_buffer_limit_bytes", "request_body_buffer_limit", "metadata",
-	}
-	if b.env.Checking {
-		built = append(built, "virtual_clusters")
+		"per_request_buffer_limit_bytes", "request_body_buffer_limit", "metadata", "virtual_clusters",
 	}
 	b.only(path, cfg, built...)
 	vh := &virtualHost{
@@ -68,7 +67,7 @@ func (b *builder) newVirtualHost(path string, cfg *routev3.VirtualHost) *virtual
 	if r := cfg.GetRetryPolicy(); r != nil {
 		vh.retry = b.retryPolicy(path+".retry_policy", r)
 	}
-	vh.clusters = b.virtualClusters(path+".virtual_clusters", cfg.GetVirtualClusters())
+	vh.clusters = b.virtualClusters(path+".virtual_clusters", vh, cfg.GetVirtualClusters())
 	vh.toTLS = &Entry{vh: vh, kind: Redirect, redirect: &redirect{status: 301, scheme: "https", plain: true}, timeouts: defaultTimeouts()}
 	for i, r := range cfg.GetRoutes() {
 		if e := b.entry(index(path+".routes", i), r, vh); e != nil {

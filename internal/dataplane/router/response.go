@@ -81,6 +81,9 @@ func (f *Filter) onEnd() {
 		if f.alt != nil {
 			f.timed(f.alt, ms)
 		}
+		for _, c := range f.also.all() {
+			f.w.Stats.Record(c.Codes.Time(), ms)
+		}
 	}
 	f.done = true
 	u := &f.up
@@ -131,9 +134,9 @@ func (f *Filter) chargeFinal(status int) {
 	h := f.up.host
 	f.charge(status, h)
 	if f.up.resp.GetID(header.XEnvoyUpstreamCanary) == "true" || h.Attributes().Canary {
-		f.tally(&f.c.Cfg.Stats.Codes.Canary, status)
+		f.c.Cfg.Stats.Codes.Canary.Count(f.w.Stats, status)
 		if f.alt != nil {
-			f.tally(&f.alt.Canary, status)
+			f.alt.Canary.Count(f.w.Stats, status)
 		}
 	}
 	if status < 500 {
@@ -153,18 +156,21 @@ func (f *Filter) charge(status int, h *cluster.Host) {
 	if f.alt != nil {
 		f.count(f.alt, status, h)
 	}
+	for _, c := range f.also.all() {
+		c.Codes.Count(f.w.Stats, status)
+	}
 }
 
 func (f *Filter) count(codes *cluster.Codes, status int, h *cluster.Host) {
 	f.tally(&codes.All, status)
-	f.tally(f.origin(codes), status)
+	f.origin(codes).Count(f.w.Stats, status)
 	if t := f.zone(codes, h); t != nil {
-		f.tally(t, status)
+		t.Count(f.w.Stats, status)
 	}
 }
 
-// tally counts a response, without its code if it is gRPC's and to be left to the
-// statistics of that.
+// tally counts a response of all of a cluster's, without its code if it is gRPC's and
+// to be left to the statistics of that. As in Envoy, those of some of them have it.
 func (f *Filter) tally(codes *cluster.CodeTree, status int) {
 	if f.cfg.SuppressGRPCCodes && isGRPC(f.head) {
 		f.w.Stats.Inc(codes.Completed())

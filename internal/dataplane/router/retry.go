@@ -13,14 +13,23 @@ func (f *Filter) mayRetry(d route.Decision) route.Decision {
 	s, st := f.w.Stats, f.c.Cfg.Stats
 	if f.held != nil && d == route.No {
 		s.Inc(st.UpstreamRqRetrySuccess)
+		for _, c := range f.also.all() {
+			s.Inc(c.RetrySuccess)
+		}
 	}
 	f.releaseRetry()
 	switch d {
 	case route.NoLimit:
 		s.Inc(st.UpstreamRqRetryLimitExceeded)
+		for _, c := range f.also.all() {
+			s.Inc(c.RetryLimit)
+		}
 	case route.Retry:
 		if !f.c.Cfg.Breaker(f.prio).TryRetry() {
 			s.Inc(st.UpstreamRqRetryOverflow)
+			for _, c := range f.also.all() {
+				s.Inc(c.RetryOverflow)
+			}
 			return route.NoOverflow
 		}
 		if !f.c.Cfg.MayRetry(f.w.Loop.Random()) {
@@ -78,6 +87,9 @@ func (f *Filter) onBackoff() {
 	}
 	s, st := f.w.Stats, f.c.Cfg.Stats
 	s.Inc(st.UpstreamRqRetry)
+	for _, c := range f.also.all() {
+		s.Inc(c.Retry)
+	}
 	if f.limited {
 		s.Inc(st.UpstreamRqRetryBackoffRatelimited)
 	} else {
@@ -111,6 +123,9 @@ func (f *Filter) onRouteTimeout() {
 	st := f.c.Cfg.Stats
 	if u.pending || u.stream != nil {
 		f.w.Stats.Inc(st.UpstreamRqTimeout)
+		for _, c := range f.also.all() {
+			f.w.Stats.Inc(c.Timeout)
+		}
 		f.w.Stats.Inc(u.host.Stats.RqTimeout)
 		if !u.gotHead {
 			f.charge(f.timeoutStatus(), u.host)

@@ -113,7 +113,8 @@ type Filter struct {
 	keeping  bool
 	trailers *header.Map
 	alt      *cluster.Codes // counts this request as well, or nil
-	end      bool           // the request is complete
+	also     counts
+	end      bool // the request is complete
 	retried  bool
 	held     *cluster.Breaker // that counts a retry, or nil
 	waiting  bool             // for a retry's time
@@ -149,6 +150,7 @@ func (f *Filter) reset(cfg *Config, h Host) {
 	f.kept.Reset()
 	f.keeping, f.end, f.retried, f.waiting, f.started, f.done, f.pausing = false, false, false, false, false, false, false
 	f.noStatus, f.alt = false, nil
+	f.also.n = 0
 	f.tunnel, f.granted = noTunnel, false
 	f.cookies.reset()
 	f.complete = -1
@@ -224,6 +226,7 @@ func (f *Filter) findCluster() bool {
 	}
 	f.prio = cluster.RoutePriority(f.entry.Priority())
 	f.takeAlternative()
+	f.takeCounts()
 	return true
 }
 
@@ -381,6 +384,7 @@ func (f *Filter) requestComplete() {
 // next one uses the filter.
 func (f *Filter) Forget() {
 	f.c, f.entry, f.target, f.up.host, f.up.raw = nil, nil, route.Target{}, nil, nil
+	f.also = counts{}
 }
 
 // OnStreamComplete implements filter.Completer: the stream's end is about to be

@@ -118,6 +118,9 @@ func (u *upstream) Ready(s pool.Stream) {
 	up.AttemptedNames = append(up.AttemptedNames, up.HostName)
 	up.AttemptedIDs = append(up.AttemptedIDs, up.ConnectionID)
 	u.log.ready()
+	for _, c := range f.also.all() {
+		f.w.Stats.Inc(c.Total)
+	}
 	f.info.Timing.FirstUpstream = now
 	end := f.end && u.waited.Len() == 0 && u.wtrail == nil && f.trailers == nil
 	if f.host.DownstreamPaused() {

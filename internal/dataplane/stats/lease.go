@@ -24,8 +24,11 @@ type Lease struct {
 }
 
 // Lease returns a scope as Scope does, until End.
-func (r *Registry) Lease(prefix string) *Lease {
-	s := *r.Scope(prefix)
+func (r *Registry) Lease(prefix string) *Lease { return r.RawLease(Sanitize(prefix)) }
+
+// RawLease is Lease without the sanitising (see [Scope.RawScope]).
+func (r *Registry) RawLease(prefix string) *Lease {
+	s := *(&Scope{reg: r}).RawScope(prefix)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.owners[s.prefix]
