@@ -310,7 +310,7 @@ func transportText(why loop.Reason, err error) string {
 
 // closedHere tells whether it was this side that closed the connection.
 func (cl *client) closedHere(why loop.Reason) bool {
-	return !cl.ended && (cl.local || why == loop.Local || why == loop.TransportFailed)
+	return !cl.ended && (cl.local || why == loop.Local)
 }
 
 // broken counts a stream that its connection's end broke.
