@@ -55,6 +55,7 @@ type Config struct {
 	logs        accesslog.Logs
 	log         logging
 	onDemand    *onDemand // nil: clusters are not discovered on demand
+	hash        hashBy
 	Stats       Stats
 }
 
@@ -76,7 +77,7 @@ type Env struct {
 
 // New reads the filter's configuration.
 func New(c *tcpv3.TcpProxy, env *Env) (*Config, error) {
-	out := &Config{idle: time.Hour, attempts: 1, bufferLimit: env.BufferLimit}
+	out := &Config{idle: time.Hour, attempts: 1, bufferLimit: env.BufferLimit, hash: readHashPolicy(c.GetHashPolicy())}
 	env.Stats.Scope("tcp." + c.GetStatPrefix()).Fill(&out.Stats)
 	if d := c.GetIdleTimeout(); d != nil {
 		out.idle = d.AsDuration()
@@ -144,7 +145,7 @@ func (c *Config) wait(attempts int, random uint64) time.Duration {
 func refuse(c *tcpv3.TcpProxy) error {
 	var names []string
 	for name, set := range map[string]bool{
-		"tunneling_config": c.GetTunnelingConfig() != nil, "hash_policy": len(c.GetHashPolicy()) > 0, "metadata_match": c.GetMetadataMatch() != nil,
+		"tunneling_config": c.GetTunnelingConfig() != nil, "metadata_match": c.GetMetadataMatch() != nil,
 		"on_demand.resources_locator": c.GetOnDemand().GetResourcesLocator() != "", "proxy_protocol_tlvs": len(c.GetProxyProtocolTlvs()) > 0,
 		"max_early_data_bytes": c.GetMaxEarlyDataBytes() != nil, "upstream_connect_mode": c.GetUpstreamConnectMode() != 0,
 		"downstream_idle_timeout": c.GetDownstreamIdleTimeout() != nil, "upstream_idle_timeout": c.GetUpstreamIdleTimeout() != nil,

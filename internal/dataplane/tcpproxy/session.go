@@ -111,7 +111,7 @@ func (s *session) connect() {
 	if s.downGone {
 		return
 	}
-	host := s.cl.Pick(nil)
+	host := s.pick()
 	if host == nil {
 		s.w.Stats.Inc(s.cl.Cfg.Stats.UpstreamCxNoneHealthy)
 		s.fail(filter.FlagNoHealthyUpstream, noneHealthy)
