@@ -3,6 +3,8 @@ package lb
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/hashpolicy"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
 // hashOf is a request with a hash.
@@ -163,19 +166,46 @@ func TestHashingAllocatesNothing(t *testing.T) {
 }
 
 // changing is an EDS cluster of n hosts, and a way to change the weight of one.
-func changing(b *testing.B, lb clusterv3.Cluster_LbPolicy, n int) func(weight uint32) {
+func changing(b testing.TB, lb clusterv3.Cluster_LbPolicy, n int) (c *cluster.Cluster, reg *stats.Registry, change func(weight uint32)) {
 	b.Helper()
-	c, _ := made(b, func(c *clusterv3.Cluster) {
+	c, reg = made(b, func(c *clusterv3.Cluster) {
 		c.LbPolicy, c.LoadAssignment = lb, nil
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}
 		c.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{EdsConfig: &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}}}
 	})
 	la := endpoints(group{healthy: n})
-	return func(weight uint32) {
+	return c, reg, func(weight uint32) {
 		la.Endpoints[0].LbEndpoints[n/2].LoadBalancingWeight = wrapperspb.UInt32(weight)
 		if err := c.Assign(la); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// While endpoints change, hashes lead to hosts that there are, on every worker.
+// Proves LB-18 for policies that hash.
+func TestHashingUnderChurn(t *testing.T) {
+	for _, lb := range []clusterv3.Cluster_LbPolicy{clusterv3.Cluster_RING_HASH, clusterv3.Cluster_MAGLEV} {
+		c, reg, change := changing(t, lb, 20)
+		change(1)
+		var wg sync.WaitGroup
+		var stop atomic.Bool
+		for seed := range uint64(3) {
+			p := picking(c, reg, seed)
+			wg.Go(func() {
+				for n := seed; !stop.Load(); n += 0x9e3779b97f4a7c15 {
+					if p.Pick(&Context{Hasher: hashOf(n)}) == nil {
+						t.Error("no host")
+						return
+					}
+				}
+			})
+		}
+		for i := range uint32(100) {
+			change(i%9 + 1)
+		}
+		stop.Store(true)
+		wg.Wait()
 	}
 }
 
@@ -185,7 +215,8 @@ func BenchmarkEndpointChanged(b *testing.B) {
 	for _, lb := range []clusterv3.Cluster_LbPolicy{clusterv3.Cluster_ROUND_ROBIN, clusterv3.Cluster_RING_HASH, clusterv3.Cluster_MAGLEV} {
 		for _, n := range []int{1000, 10000} {
 			b.Run(fmt.Sprintf("%s/%d", lb, n), func(b *testing.B) {
-				change, weight := changing(b, lb, n), uint32(0)
+				_, _, change := changing(b, lb, n)
+				weight := uint32(0)
 				for b.Loop() {
 					weight = weight%2 + 1
 					change(weight)
