@@ -34,6 +34,8 @@ type Map struct {
 	slot   [numKnown]uint16 // 1 + index of the first live field of a known name
 	// repeated: a known name may occur more than once.
 	repeated bool
+	frozen   *Frozen // what the map was filled with, or nil
+	touched  uint64  // a bit for each field that is not as it was then
 }
 
 // Len is the number of fields.
@@ -58,11 +60,13 @@ func (m *Map) Reset() {
 	clear(m.fields)
 	m.fields, m.arena = m.fields[:0], m.arena[:0]
 	m.live, m.size, m.repeated = 0, 0, false
+	m.frozen, m.touched = nil, 0
 	m.slot = [numKnown]uint16{}
 }
 
 // Fields is the list itself, for fast iteration: entries with an empty name
-// were deleted and must be skipped. The slice is valid until the next change.
+// were deleted and must be skipped. The slice is valid until the next change, and
+// nothing is changed through it.
 func (m *Map) Fields() []Field { return m.fields }
 
 // All yields names and values in order. The map must not be changed meanwhile.
@@ -98,6 +102,9 @@ func (m *Map) Lookup(name string) (string, bool) {
 	}
 	return "", false
 }
+
+// IndexID is where Fields has the first value of a known name, or -1.
+func (m *Map) IndexID(id ID) int { return int(m.slot[id]) - 1 }
 
 // GetID is the first value of a known name, or "".
 func (m *Map) GetID(id ID) string {
@@ -213,6 +220,7 @@ func (m *Map) setFrom(first int, name, value string, id ID) {
 func (m *Map) SetAt(i int, value string) {
 	m.size += len(value) - len(m.fields[i].Value)
 	m.fields[i].Value = value
+	m.touched |= 1 << i
 }
 
 // Del deletes every field of a name and returns how many there were.
@@ -272,6 +280,7 @@ func (m *Map) drop(i int) {
 	m.live--
 	m.size -= len(f.Name) + len(f.Value)
 	f.Name, f.Value, f.id = "", "", Other
+	m.touched |= 1 << i
 }
 
 // AppendValue adds a value to the first field of a name behind a separator, or

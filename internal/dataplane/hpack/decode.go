@@ -16,6 +16,7 @@ type Decoder struct {
 	mustUpdate bool   // the limit shrank: the next block has to begin with an update
 	scratch    []byte
 	memory     memory
+	lists      *Lists
 }
 
 // Init makes the decoder that of a new connection and keeps its memory.
@@ -23,6 +24,10 @@ func (d *Decoder) Init() {
 	t := &d.t
 	*d = Decoder{t: table{ring: t.ring, buf: t.buf[:0], max: DefaultTableSize}, limit: DefaultTableSize, scratch: d.scratch[:0]}
 }
+
+// ShareLists makes the decoder share what it remembers with the others of its
+// worker. Without, it keeps them for itself.
+func (d *Decoder) ShareLists(l *Lists) { d.lists = l }
 
 // SetLimit says that the peer knows our SETTINGS_HEADER_TABLE_SIZE, in bytes.
 func (d *Decoder) SetLimit(n uint32) {

@@ -65,13 +65,17 @@ type Encoder struct {
 	own   uint32 // what we want at most
 	chain *[numChains]uint32
 	seen  *[64]uint16 // hashes of values that may come again
+	known *knownLists // nil until there is one
 }
 
 // Init makes the encoder that of a new connection, with a table of at most own
 // bytes whatever the peer allows, and keeps its memory.
 func (e *Encoder) Init(own uint32) {
 	t := &e.t
-	*e = Encoder{t: table{ring: t.ring, buf: t.buf[:0], max: DefaultTableSize}, own: own, limit: DefaultTableSize, chain: e.chain, seen: e.seen}
+	*e = Encoder{t: table{ring: t.ring, buf: t.buf[:0], max: DefaultTableSize}, own: own, limit: DefaultTableSize, chain: e.chain, seen: e.seen, known: e.known}
+	if e.known != nil {
+		*e.known = knownLists{} // a generation may come again
+	}
 	if e.chain == nil {
 		e.chain, e.seen = new([numChains]uint32), new([64]uint16)
 	}
@@ -110,6 +114,9 @@ func (e *Encoder) Append(dst []byte, m *header.Map) []byte {
 		dst = appendInt(dst, 0x20, 0x1f, e.limit)
 		e.dirty = false
 	}
+	if f, touched := m.Thawed(); f != nil {
+		return e.appendThawed(dst, m, e.indices(f), touched)
+	}
 	for id := header.Method; id <= header.Protocol; id++ {
 		if v, ok := m.LookupID(id); ok {
 			dst = e.pseudo(dst, id, v)
@@ -117,12 +124,17 @@ func (e *Encoder) Append(dst []byte, m *header.Map) []byte {
 	}
 	fields := m.Fields()
 	for i := range fields {
-		f := &fields[i]
-		if id := f.ID(); f.Name != "" && (id == header.Other || id > header.Protocol) {
-			dst = e.field(dst, f.Name, f.Value, id)
+		if f := &fields[i]; isRegular(f) {
+			dst = e.field(dst, f.Name, f.Value, f.ID())
 		}
 	}
 	return dst
+}
+
+// isRegular reports whether a field is there and no pseudo-header.
+func isRegular(f *header.Field) bool {
+	id := f.ID()
+	return f.Name != "" && (id == header.Other || id > header.Protocol)
 }
 
 func (e *Encoder) pseudo(dst []byte, id header.ID, v string) []byte {
@@ -151,7 +163,7 @@ func (e *Encoder) pseudo(dst []byte, id header.ID, v string) []byte {
 
 func (e *Encoder) field(dst []byte, name, value string, id header.ID) []byte {
 	p := plans[id]
-	if p == indexed {
+	if p < literal && id != header.Other {
 		if at := e.last(id, value); at != 0 {
 			return appendInt(dst, 0x80, 0x7f, at)
 		}

@@ -1,6 +1,11 @@
 package hpack
 
-import "github.com/xebec-proxy/xebec/filter/header"
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/xebec-proxy/xebec/filter/header"
+)
 
 // A client sends most fields of its requests again and again, and a server those
 // of its responses: once they are in the table, a block begins with a run of
@@ -31,22 +36,35 @@ type run struct {
 
 // runLength is how many bytes a block begins with that are an index each.
 func runLength(b []byte) int {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
 	n := min(len(b), maxRun)
-	for i, c := range b[:n] {
-		if c < 0x80 || c == 0xff {
-			return i
+	i := 0
+	for ; i+8 <= n; i += 8 {
+		v := binary.LittleEndian.Uint64(b[i:])
+		long := (^v - ones) & v & high // the lowest is of a byte of 0xff
+		if no := ^v&high | long; no != 0 {
+			return i + bits.TrailingZeros64(no)/8
 		}
 	}
-	return n
+	for ; i < n; i++ {
+		if c := b[i]; c < 0x80 || c == 0xff {
+			break
+		}
+	}
+	return i
 }
 
 // slot is where a run is remembered.
 func slot(b []byte) int {
-	h := uint32(len(b))
-	for _, c := range b {
-		h = h*31 + uint32(c)
+	const k = 0x9e3779b97f4a7c15
+	h := uint64(len(b))
+	for ; len(b) >= 8; b = b[8:] {
+		h = (h ^ binary.LittleEndian.Uint64(b)) * k
 	}
-	return int(h * 0x9e3779b1 >> 29)
+	for _, c := range b {
+		h = (h ^ uint64(c)) * k
+	}
+	return int(h >> 61)
 }
 
 // start reads the run that a block begins with, if it is known or to be learned.
@@ -93,9 +111,17 @@ func (r *reader) learn(b []byte, at int) error {
 			return err
 		}
 	}
-	if m := r.m; m != nil && m.Size() <= maxRunBytes {
+	if m := r.m; m != nil && m.Len() > 0 && m.Size() <= maxRunBytes {
 		k := &r.d.memory
-		k.runs[at] = &run{gen: k.gen, b: string(b), fields: m.Freeze(), flags: r.flags}
+		k.runs[at] = &run{gen: k.gen, b: string(b), fields: r.d.freeze(m), flags: r.flags}
 	}
 	return nil
+}
+
+// freeze is a copy of a list to keep, shared with other decoders if they share any.
+func (d *Decoder) freeze(m *header.Map) *header.Frozen {
+	if d.lists == nil {
+		return m.Freeze()
+	}
+	return d.lists.freeze(m)
 }

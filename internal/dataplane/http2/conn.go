@@ -67,8 +67,9 @@ type Conn struct {
 	pool *Pool
 	own  Pool
 
-	dec hpack.Decoder
-	enc hpack.Encoder
+	dec  hpack.Decoder
+	enc  hpack.Encoder
+	good goodLists
 
 	streams  streamTable
 	current  *Stream // of the last frame, or nil
@@ -129,9 +130,10 @@ type dataFrame struct {
 	pad     int     // bytes of padding
 }
 
-// Pool keeps closed streams for the next ones. It may serve all connections of
-// a worker; the zero value is ready.
+// Pool keeps closed streams for the next ones, and the lists of headers that come
+// again and again. It may serve all connections of a worker; the zero value is ready.
 type Pool struct {
+	lists  hpack.Lists
 	free   []*Stream
 	pieces [][]byte // of backlogs
 	least  int      // fewest pieces since Trim
@@ -181,7 +183,10 @@ func (c *Conn) Init(role Role, o *Options, h Handler, out *[]byte) {
 
 // UsePool makes the connection take streams from a pool of its worker. Call it
 // after Init, before the first stream.
-func (c *Conn) UsePool(p *Pool) { c.pool = p }
+func (c *Conn) UsePool(p *Pool) {
+	c.pool = p
+	c.dec.ShareLists(&p.lists)
+}
 
 // Start sends what a connection begins with.
 func (c *Conn) Start() {

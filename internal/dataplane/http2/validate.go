@@ -22,6 +22,9 @@ func badField(why string) fault  { return fault{DetailHeaderField, why} }
 // its host as :authority.
 func (c *Conn) checkRequest(s *Stream) fault {
 	m := s.Headers
+	if c.good.allow(m) {
+		return fault{}
+	}
 	if f := checkFields(m, header.Status); f.why != "" {
 		return f
 	}
@@ -57,6 +60,9 @@ func (c *Conn) checkRequest(s *Stream) fault {
 	case path[0] != '/' && (path != "*" || method != "OPTIONS"):
 		return messaging(":path does not begin with a slash")
 	}
+	if !s.connect {
+		c.good.learn(m, header.Method, header.Path, header.Scheme, header.Authority)
+	}
 	return s.takeLength()
 }
 
@@ -83,6 +89,9 @@ func takeAuthority(m *header.Map) fault {
 // checkResponse judges a response's head.
 func (c *Conn) checkResponse(s *Stream, end bool) (informational bool, f fault) {
 	m := s.Headers
+	if !s.connect && !s.noBody && c.good.allow(m) {
+		return false, fault{}
+	}
 	if f := checkFields(m, header.Method); f.why != "" {
 		return false, f
 	}
@@ -106,6 +115,9 @@ func (c *Conn) checkResponse(s *Stream, end bool) (informational bool, f fault) 
 	}
 	if f := s.takeLength(); f.why != "" {
 		return false, f
+	}
+	if status == 200 {
+		c.good.learn(m, header.Status)
 	}
 	switch {
 	case s.connect && status < 300:
