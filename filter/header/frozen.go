@@ -42,7 +42,8 @@ func (f *Frozen) Equal(m *Map) bool {
 // list. Their strings are not copied and outlive the map.
 func (m *Map) Thaw(f *Frozen) {
 	m.fields = append(m.fields, f.fields...)
-	m.live, m.size, m.slot, m.repeated = len(f.fields), f.size, f.slot, f.repeated
+	m.slot = f.slot // by itself, or it is copied twice
+	m.live, m.size, m.repeated = len(f.fields), f.size, f.repeated
 	m.frozen, m.touched = f, 0
 }
 

@@ -233,10 +233,14 @@ func (m *Map) Del(name string) int {
 
 // DelID deletes every field of a known name and returns how many there were.
 func (m *Map) DelID(id ID) int {
-	i := m.slot[id]
-	if i == 0 {
-		return 0
+	if m.slot[id] == 0 {
+		return 0 // mostly, and without a call
 	}
+	return m.delID(id)
+}
+
+func (m *Map) delID(id ID) int {
+	i := m.slot[id]
 	m.slot[id] = 0
 	if !m.repeated {
 		m.drop(int(i) - 1)

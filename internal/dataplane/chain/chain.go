@@ -159,24 +159,49 @@ func (c *Chain) SetLimit(n int) { c.req.limit = n }
 // Complete tells every filter that the stream has ended (RQ-01).
 func (c *Chain) Complete() {
 	for i := range c.entries[:c.used] {
-		c.each(i, func(f any) {
-			if w, ok := f.(filter.Completer); ok {
-				w.OnStreamComplete()
-			}
-		})
+		if completes(&c.entries[i].f) {
+			c.each(i, func(f any) {
+				if w, ok := f.(filter.Completer); ok {
+					w.OnStreamComplete()
+				}
+			})
+		}
 	}
+}
+
+// completes reports whether a filter is to be told of the end: those that are not
+// cost no call that is safe from panics.
+func completes(f *filter.HTTPFilter) bool {
+	_, decoder := f.Decoder.(filter.Completer)
+	if f.Encoder == nil || decoder {
+		return decoder
+	}
+	_, encoder := f.Encoder.(filter.Completer)
+	return encoder
+}
+
+// destroys is completes for being gone.
+func destroys(f *filter.HTTPFilter) bool {
+	_, decoder := f.Decoder.(filter.Destroyer)
+	if f.Encoder == nil || decoder {
+		return decoder
+	}
+	_, encoder := f.Encoder.(filter.Destroyer)
+	return encoder
 }
 
 // Destroy tells every filter, once, that its stream is gone, and forgets them.
 func (c *Chain) Destroy() {
 	c.dead = true
 	for i := range c.entries[:c.used] {
-		c.each(i, func(f any) {
-			if w, ok := f.(filter.Destroyer); ok {
-				w.OnDestroy()
-			}
-		})
 		e := &c.entries[i]
+		if destroys(&e.f) {
+			c.each(i, func(f any) {
+				if w, ok := f.(filter.Destroyer); ok {
+					w.OnDestroy()
+				}
+			})
+		}
 		e.f = filter.HTTPFilter{}
 		c.letGo(&e.dec)
 		c.letGo(&e.enc)

@@ -32,7 +32,9 @@ func (r *Rules) identify(h *header.Map, q *Request) {
 	}
 	q.peer = ""
 	if r.useRemote && !r.skipAppend && c.Remote.IP.IsValid() {
-		q.peer = keepIP(h, &c.Remote)
+		if q.peer = q.RemoteText; q.peer == "" {
+			q.peer = keepIP(h, &c.Remote)
+		}
 		appendXFF(h, xff, q.peer)
 	}
 	r.transport(h, q)

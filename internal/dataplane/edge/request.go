@@ -18,6 +18,9 @@ type Request struct {
 	TLS bool
 	// Random is what identifiers are made of.
 	Random rand.Source
+	// RemoteText is the IP address of Info.Connection.Remote as text, if the caller has
+	// it at hand.
+	RemoteText string
 	// Upgrade: an HTTP/1 message asks for an upgrade, whose headers stay.
 	Upgrade bool
 

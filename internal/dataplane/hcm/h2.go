@@ -23,6 +23,7 @@ type serverH2 struct {
 	feeding bool
 	fell    bool // what is being read ended a stream by such a violation
 	resume  func()
+	remote  string // the client's IP address, "" if it has none
 }
 
 func (c *Conn) openH2() {
@@ -30,6 +31,9 @@ func (c *Conn) openH2() {
 	s.Inc(st.CxHTTP2Total)
 	s.GaugeAdd(st.CxHTTP2Active, 1)
 	h := &serverH2{c: c}
+	if ip := c.info.Remote.IP; ip.IsValid() {
+		h.remote = ip.Addr().String()
+	}
 	h.resume = h.goOn
 	h.second.Init(c.sv.W.Loop, h.endDrain)
 	h.ping.Init(c.sv.W.Loop, h.onPing)

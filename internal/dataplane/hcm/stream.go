@@ -194,6 +194,9 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 	*q = edge.Request{}
 	q.Info, q.Protocol, q.TLS, q.Random = &s.info, s.info.Protocol, s.c.info.TLS != nil, s.w.Loop
 	q.Upgrade = upgrade || s.method == methodConnect
+	if h := s.c.h2; h != nil {
+		q.RemoteText = h.remote // of many requests
+	}
 	if s.overloaded() {
 		return
 	}

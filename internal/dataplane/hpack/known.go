@@ -59,8 +59,9 @@ func (e *Encoder) appendThawed(dst []byte, m *header.Map, k *knownList, touched 
 	if k.known == k.all && touched&k.all == 0 && k.leads(fields) {
 		n := k.of.Len()
 		dst = append(dst, k.at[:n]...)
-		for i := n; i < len(fields); i++ {
-			if f := &fields[i]; f.Name != "" {
+		rest := fields[n:]
+		for i := range rest {
+			if f := &rest[i]; f.Name != "" {
 				dst = e.field(dst, f.Name, f.Value, f.ID())
 			}
 		}
@@ -84,8 +85,9 @@ func (k *knownList) leads(fields []header.Field) bool {
 	if !k.ordered {
 		return false
 	}
-	for i := k.of.Len(); i < len(fields); i++ {
-		if id := fields[i].ID(); id != header.Other && id <= header.Protocol {
+	rest := fields[k.of.Len():]
+	for i := range rest {
+		if id := rest[i].ID(); id != header.Other && id <= header.Protocol {
 			return false
 		}
 	}

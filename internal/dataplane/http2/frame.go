@@ -59,8 +59,8 @@ func parseHead(b []byte) head {
 }
 
 func appendHead(dst []byte, length int, typ, flags byte, id uint32) []byte {
-	return append(dst, byte(length>>16), byte(length>>8), byte(length), typ, flags,
-		byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(length)<<40|uint64(typ)<<32|uint64(flags)<<24|uint64(id>>8))
+	return append(dst, byte(id))
 }
 
 func putLength(b []byte, length int) {

@@ -33,9 +33,16 @@ type Timeouts struct {
 	newStyle                              bool // max_stream_duration is there: no route timeout
 	legacyGRPCMax, legacyGRPCOffset       time.Duration
 	hasLegacyGRPCMax, hasLegacyGRPCOffset bool
+
+	routeText string // Route in milliseconds, as requests are told
 }
 
-func defaultTimeouts() Timeouts { return Timeouts{Route: defaultRouteTimeout} }
+func defaultTimeouts() Timeouts { return Timeouts{Route: defaultRouteTimeout}.written() }
+
+func (t Timeouts) written() Timeouts {
+	t.routeText = strconv.FormatInt(t.Route.Milliseconds(), 10)
+	return t
+}
 
 // duration reads a time; millis is Envoy's resolution.
 func (b *builder) duration(path string, d *durationpb.Duration) (time.Duration, bool) {
@@ -71,7 +78,7 @@ func (b *builder) timeouts(path string, a *routev3.RouteAction) Timeouts {
 		t.grpcOffset, _ = b.duration(p+".grpc_timeout_header_offset", m.GetGrpcTimeoutHeaderOffset())
 		t.HasMaxStream = t.hasStream || t.hasGRPCMax
 	}
-	return t
+	return t.written()
 }
 
 // Timeouts are the route's times.
@@ -229,7 +236,11 @@ func (t *Timeouts) tell(c *Context, f *Final, grpc bool, elapsed time.Duration) 
 		d = max(min(d, f.Timeout-elapsed), time.Millisecond)
 	}
 	var buf [24]byte
-	if !c.SuppressEnvoyHeaders {
+	switch {
+	case c.SuppressEnvoyHeaders:
+	case d == t.Route:
+		c.Request.SetID(header.XEnvoyExpectedRQTimeoutMS, t.routeText)
+	default:
 		c.Request.SetIDBytes(header.XEnvoyExpectedRQTimeoutMS, strconv.AppendInt(buf[:0], d.Milliseconds(), 10))
 	}
 	if grpc && !t.newStyle && t.hasLegacyGRPCMax {
