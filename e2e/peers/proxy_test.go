@@ -258,7 +258,7 @@ func follow(t *testing.T, program, apiType string, open func() (cache.Cache, fun
 
 	bad := leading(t, listen, a)
 	bad = maps.Clone(bad)
-	bad[resource.ClusterType] = append(bad[resource.ClusterType], parse(t, &clusterv3.Cluster{}, `{"name": "bad", "lbPolicy": "MAGLEV"}`))
+	bad[resource.ClusterType] = append(bad[resource.ClusterType], parse(t, &clusterv3.Cluster{}, `{"name": "bad", "lbPolicy": "CLUSTER_PROVIDED"}`))
 	set(t, 3, bad)
 	eventually(t, "the server hears of it", func() error { return refused.has(resource.ClusterType, "bad", "lb_policy") })
 	answers("a") // what is good of it

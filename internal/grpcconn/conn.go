@@ -1,6 +1,7 @@
 package grpcconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -49,6 +50,7 @@ type Conn struct {
 	streams []*Stream
 	ready   bool  // the server's settings have come
 	gone    error // the server's GOAWAY
+	unsent  error // why nothing can be sent any more
 	err     error // why the connection is over
 
 	reading  bool // somebody reads, outside of the lock
@@ -122,7 +124,7 @@ func (c *Conn) begin() {
 func (c *Conn) Usable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err == nil && !c.h2.GoneAway()
+	return c.err == nil && c.unsent == nil && !c.h2.GoneAway()
 }
 
 // Open opens a stream of a method with the fields of a request that are given
@@ -133,8 +135,8 @@ func (c *Conn) Open(ctx context.Context, head *header.Map) (*Stream, error) {
 	s.news.L, s.space.L = &c.mu, &c.mu
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return nil, c.err
+	if err := cmp.Or(c.err, c.unsent); err != nil {
+		return nil, err
 	}
 	c.prepare()
 	h, err := c.h2.OpenStream(head, false, &s.head, &s.trailers, s)
@@ -186,10 +188,16 @@ func (c *Conn) broken(err error) {
 		err = c.gone
 	case errors.Is(err, io.EOF):
 		err = status.Error(codes.Unavailable, "the server closed the connection")
+	case c.unsent != nil:
+		err = c.unsent
 	default:
-		err = status.Errorf(codes.Unavailable, "the connection broke: %v", err)
+		err = brokenBy(err)
 	}
 	c.fail(http2.Cancel, err)
+}
+
+func brokenBy(err error) error {
+	return status.Errorf(codes.Unavailable, "the connection broke: %v", err)
 }
 
 // settle does what the codec's turn has made due: what is to be sent is, who

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,6 +207,68 @@ func TestNoServer(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// hungUp is a connection whose other side is gone, which it notices when it is
+// written to; what had been said before can be read.
+type hungUp struct {
+	net.Conn
+	failed atomic.Bool
+}
+
+func (h *hungUp) Write(b []byte) (int, error) {
+	if h.failed.Load() {
+		return 0, syscall.EPIPE
+	}
+	return h.Conn.Write(b)
+}
+
+// What a server said before it hung up is read, also when that was noticed by a
+// write: it tells why. A server that says nothing is not waited for.
+func TestLastWords(t *testing.T) {
+	for name, c := range map[string]struct {
+		says func(p *scripted)
+		want string
+		code codes.Code
+	}{
+		"GOAWAY": {func(p *scripted) {
+			p.do(func() { p.h2.GoAway(http2.EnhanceYourCalm, 0, "") })
+		}, "ENHANCE_YOUR_CALM", codes.Unavailable},
+		"nothing": {func(*scripted) {}, "broken pipe", codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, nc := script(t, accept)
+				h := &hungUp{Conn: nc}
+				conn := connected(t, h)
+				s := opened(t, conn)
+				time.Sleep(3 * standInAfter) // a pipe holds nothing: somebody has to stand in
+				h.failed.Store(true)
+				if err := s.Send(make([]byte, HeadSize), nil); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if conn.Usable() {
+					t.Error("it can be used")
+				}
+				if _, err := conn.Open(t.Context(), requestTo("/x")); status.Code(err) != codes.Unavailable {
+					t.Errorf("a stream: %v", err)
+				}
+				start := time.Now()
+				c.says(p)
+				var err error
+				for err == nil {
+					_, err = s.Recv()
+				}
+				if status.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(start); took > lastWords {
+					t.Errorf("after %v", took)
+				}
+			})
+		})
+	}
 }
 
 // What is no answer of gRPC ends the stream with an error that says what it is.

@@ -32,6 +32,9 @@ func (c *Conn) lead() {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = nil
 		}
+		if c.unsent != nil {
+			c.sock.hurry()
+		}
 	}
 	if err != nil {
 		c.broken(err)

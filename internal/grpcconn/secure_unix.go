@@ -122,8 +122,9 @@ func (s *secured) write(b []byte) error {
 	return s.under.drain()
 }
 
-func (s *secured) wake() { s.under.wake() }
-func (s *secured) calm() { s.under.calm() }
+func (s *secured) wake()  { s.under.wake() }
+func (s *secured) calm()  { s.under.calm() }
+func (s *secured) hurry() { s.under.hurry() }
 
 // close says goodbye as far as that needs no waiting.
 func (s *secured) close(goroutines *sync.WaitGroup) {

@@ -22,6 +22,8 @@ type socket interface {
 	// os.ErrDeadlineExceeded; calm undoes it.
 	wake()
 	calm()
+	// hurry ends a receive that waits for longer than lastWords.
+	hurry()
 	// close does not wait. What it leaves behind is among the goroutines.
 	close(goroutines *sync.WaitGroup)
 }
@@ -109,8 +111,9 @@ func (p *plain) write(b []byte) error {
 	return err //nolint:wrapcheck // its caller does
 }
 
-func (p *plain) wake() { _ = p.SetReadDeadline(longAgo()) } // fails if it is closed
-func (p *plain) calm() { _ = p.SetReadDeadline(time.Time{}) }
+func (p *plain) wake()  { _ = p.SetReadDeadline(longAgo()) } // fails if it is closed
+func (p *plain) calm()  { _ = p.SetReadDeadline(time.Time{}) }
+func (p *plain) hurry() { _ = p.SetReadDeadline(time.Now().Add(lastWords)) }
 
 // close does not wait for the goodbye of TLS.
 func (p *plain) close(goroutines *sync.WaitGroup) { goroutines.Go(func() { _ = p.Conn.Close() }) }

@@ -153,7 +153,8 @@ func (r *raw) write(b []byte) error {
 	return err //nolint:wrapcheck // its caller does
 }
 
-func (r *raw) wake() { _ = r.SetReadDeadline(longAgo()) } // fails if it is closed
-func (r *raw) calm() { _ = r.SetReadDeadline(time.Time{}) }
+func (r *raw) wake()  { _ = r.SetReadDeadline(longAgo()) } // fails if it is closed
+func (r *raw) calm()  { _ = r.SetReadDeadline(time.Time{}) }
+func (r *raw) hurry() { _ = r.SetReadDeadline(time.Now().Add(lastWords)) }
 
 func (r *raw) close(*sync.WaitGroup) { _ = r.Conn.Close() }

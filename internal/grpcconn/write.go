@@ -1,5 +1,7 @@
 package grpcconn
 
+import "time"
+
 // keepOutput is how much memory for output a connection at rest holds.
 const keepOutput = 4 << 10
 
@@ -16,10 +18,10 @@ func (c *Conn) prepare() {
 // push writes what there is to write, as far as that needs no waiting, and
 // leaves the rest to a goroutine.
 func (c *Conn) push() {
-	for !c.flushing && c.err == nil && (len(c.out) > 0 || c.sock.pending()) {
+	for !c.flushing && c.err == nil && c.unsent == nil && (len(c.out) > 0 || c.sock.pending()) {
 		n, err := c.sock.tryWrite(c.out)
 		if err != nil {
-			c.broken(err)
+			c.cannotSend(err)
 			return
 		}
 		if n < len(c.out) || c.sock.pending() {
@@ -35,6 +37,19 @@ func (c *Conn) push() {
 	if len(c.out) == 0 && cap(c.out) > keepOutput {
 		c.recycle(c.out)
 		c.out = nil
+	}
+}
+
+// lastWords is how long a server that takes nothing more is listened to.
+const lastWords = time.Second
+
+// cannotSend ends the connection as soon as is read what the server said before
+// it hung up: that tells why it did.
+func (c *Conn) cannotSend(err error) {
+	c.unsent = brokenBy(err)
+	c.sock.hurry()
+	if c.ready {
+		c.attend()
 	}
 }
 
@@ -60,7 +75,7 @@ func (c *Conn) flush() {
 	defer c.wg.Done()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.err == nil && (len(c.out) > 0 || c.sock.pending()) {
+	for c.err == nil && c.unsent == nil && (len(c.out) > 0 || c.sock.pending()) {
 		b := c.out
 		c.out = nil
 		c.mu.Unlock()
@@ -68,7 +83,7 @@ func (c *Conn) flush() {
 		c.mu.Lock()
 		c.recycle(b)
 		if err != nil {
-			c.broken(err)
+			c.cannotSend(err)
 			break
 		}
 		c.prepare()
