@@ -90,28 +90,76 @@ type TLSInfo struct {
 type ConnectionInfo struct {
 	// ID is %CONNECTION_ID%.
 	ID uint64
-	// Local and Remote are the addresses in force; Direct ones the socket's own.
-	Local, Remote, DirectLocal, DirectRemote Address
+	// Local and Remote are the addresses in force, which listener filters may change.
+	Local, Remote Address
+	direct        *[2]Address // local and remote; nil: those in force
 	// RequestedServerName is the SNI.
 	RequestedServerName string
 	// FilterChain is the name of the chain.
 	FilterChain string
 	// TLS is nil on plain text.
 	TLS *TLSInfo
-	// TransportFailure is %DOWNSTREAM_TRANSPORT_FAILURE_REASON%.
-	TransportFailure string
-	// TerminationDetails is %CONNECTION_TERMINATION_DETAILS%.
-	TerminationDetails string
 	// HandshakeDone is when TLS was up, since the process started; 0 if not.
 	HandshakeDone time.Duration
 	// Start is when it was accepted.
 	Start time.Duration
-	// LocalCloseReason is %DOWNSTREAM_LOCAL_CLOSE_REASON%, DetectedClose how the
-	// connection was found to end.
-	LocalCloseReason string
-	DetectedClose    DetectedClose
 	// ListenerMetadata and FilterChainMetadata are the configuration's.
 	ListenerMetadata, FilterChainMetadata *corev3.Metadata
+	end                                   *ConnectionEnd // nil while nothing is known
+}
+
+// KeepDirect makes the present addresses those of the socket, whatever those in force
+// become. It is called before anything may change them.
+func (i *ConnectionInfo) KeepDirect() {
+	if i.direct == nil {
+		i.direct = &[2]Address{i.Local, i.Remote}
+	}
+}
+
+// DirectLocal is the socket's own local address (%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%). It
+// is not to be changed.
+func (i *ConnectionInfo) DirectLocal() *Address {
+	if i.direct == nil {
+		return &i.Local
+	}
+	return &i.direct[0]
+}
+
+// DirectRemote is where the socket is connected to
+// (%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%). It is not to be changed.
+func (i *ConnectionInfo) DirectRemote() *Address {
+	if i.direct == nil {
+		return &i.Remote
+	}
+	return &i.direct[1]
+}
+
+// End is how the connection ended, or is about to, as far as is known.
+func (i *ConnectionInfo) End() ConnectionEnd {
+	if i.end == nil {
+		return ConnectionEnd{}
+	}
+	return *i.end
+}
+
+// Ending is what End tells, to be filled in.
+func (i *ConnectionInfo) Ending() *ConnectionEnd {
+	if i.end == nil {
+		i.end = &ConnectionEnd{}
+	}
+	return i.end
+}
+
+// ConnectionEnd is how a connection ended, or is about to.
+type ConnectionEnd struct {
+	// TransportFailure is %DOWNSTREAM_TRANSPORT_FAILURE_REASON%.
+	TransportFailure string
+	// TerminationDetails is %CONNECTION_TERMINATION_DETAILS%.
+	TerminationDetails string
+	// LocalCloseReason is %DOWNSTREAM_LOCAL_CLOSE_REASON%, Detected how the
+	// connection was found to end.
+	LocalCloseReason string
+	Detected         DetectedClose
 }
 
 // DetectedClose is how a connection was found to end.

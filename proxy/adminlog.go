@@ -42,11 +42,11 @@ func (a *adminServer) context(x *admin.Exchange) *format.Context {
 	info := &filter.StreamInfo{
 		StartTime: x.Start, Protocol: filter.HTTP11, ResponseCode: x.Status, Details: "admin_filter_response",
 		BytesReceived: uint64(max(r.ContentLength, 0)), BytesSent: x.Sent, Remote: remote,
-		Connection: &filter.ConnectionInfo{Remote: remote, DirectRemote: remote, Start: start},
+		Connection: &filter.ConnectionInfo{Remote: remote, Start: start},
 	}
 	if x.Local != nil {
 		local := netAddress(x.Local.String())
-		info.Connection.Local, info.Connection.DirectLocal = local, local
+		info.Connection.Local = local
 	}
 	if r.ProtoMinor == 0 {
 		info.Protocol = filter.HTTP10

@@ -191,7 +191,7 @@ func (in *input) context() (*route.Context, error) {
 		resp.Add(strings.ToLower(h.Key), h.Value)
 	}
 	info := &filter.StreamInfo{Protocol: filter.HTTP11, Connection: &filter.ConnectionInfo{
-		Remote: loopback(), DirectRemote: loopback(), Local: loopback(), DirectLocal: loopback(),
+		Remote: loopback(), Local: loopback(),
 	}}
 	for _, md := range in.Metadata {
 		if err := md.set(info); err != nil {

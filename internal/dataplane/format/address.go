@@ -55,9 +55,9 @@ func ends(name string) end {
 	case "DOWNSTREAM_REMOTE":
 		return client
 	case "DOWNSTREAM_DIRECT_LOCAL":
-		return downstreamEnd(func(i *filter.ConnectionInfo) *filter.Address { return &i.DirectLocal })
+		return downstreamEnd((*filter.ConnectionInfo).DirectLocal)
 	case "DOWNSTREAM_DIRECT_REMOTE":
-		return downstreamEnd(func(i *filter.ConnectionInfo) *filter.Address { return &i.DirectRemote })
+		return downstreamEnd((*filter.ConnectionInfo).DirectRemote)
 	case "UPSTREAM_LOCAL":
 		return upstreamEnd(func(u *filter.UpstreamInfo) *filter.Address { return &u.Local })
 	case "UPSTREAM_REMOTE":

@@ -16,7 +16,7 @@ func TestTrustedClientIsTheRemoteAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	peer := filter.IPAddress(netip.MustParseAddrPort("10.0.0.5:4000"))
-	info := filter.StreamInfo{Connection: &filter.ConnectionInfo{Remote: peer, DirectRemote: peer}}
+	info := filter.StreamInfo{Connection: &filter.ConnectionInfo{Remote: peer}}
 	shown := func() string {
 		out, _ := f.Append(nil, nil, nil, &info)
 		return string(out)

@@ -44,13 +44,13 @@ func downstreamOp(name string) *op {
 	case "FILTER_CHAIN_NAME":
 		return ofConnection(func(i *filter.ConnectionInfo) string { return i.FilterChain })
 	case "CONNECTION_TERMINATION_DETAILS":
-		return ofConnection(func(i *filter.ConnectionInfo) string { return i.TerminationDetails })
+		return ofConnection(func(i *filter.ConnectionInfo) string { return i.End().TerminationDetails })
 	case "DOWNSTREAM_TRANSPORT_FAILURE_REASON":
-		return unspaced(ofConnection(func(i *filter.ConnectionInfo) string { return i.TransportFailure }))
+		return unspaced(ofConnection(func(i *filter.ConnectionInfo) string { return i.End().TransportFailure }))
 	case "DOWNSTREAM_LOCAL_CLOSE_REASON":
-		return ofConnection(func(i *filter.ConnectionInfo) string { return i.LocalCloseReason })
+		return ofConnection(func(i *filter.ConnectionInfo) string { return i.End().LocalCloseReason })
 	case "DOWNSTREAM_DETECTED_CLOSE_TYPE":
-		return ofConnection(func(i *filter.ConnectionInfo) string { return i.DetectedClose.String() })
+		return ofConnection(func(i *filter.ConnectionInfo) string { return i.End().Detected.String() })
 	}
 	return endOp(name)
 }

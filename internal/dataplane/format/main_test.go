@@ -55,11 +55,14 @@ func proxied() *format.Context {
 		Attempted: []filter.Address{address("127.0.0.1:18783"), address("[::1]:18784")}, AttemptedNames: []string{"", "h:80"}, AttemptedIDs: []uint64{7, 9},
 	}
 	cx := &filter.ConnectionInfo{
-		ID: 8, Local: address("127.0.0.1:18782"), Remote: address("10.1.10.23:49346"), DirectLocal: address("127.0.0.2:18782"), DirectRemote: address("[2001:db8:1:2:3:4:5:6]:40"),
-		RequestedServerName: "sni.example", FilterChain: "fc", HandshakeDone: 95 * ms, Start: 90 * ms, TerminationDetails: "why not",
+		ID: 8, Local: address("127.0.0.2:18782"), Remote: address("[2001:db8:1:2:3:4:5:6]:40"),
+		RequestedServerName: "sni.example", FilterChain: "fc", HandshakeDone: 95 * ms, Start: 90 * ms,
 		TLS:              &filter.TLSInfo{Version: "TLSv1.3", Cipher: "TLS_AES_256_GCM_SHA384", Group: "X25519", Peer: certificate("cli"), Local: certificate("srv")},
 		ListenerMetadata: namespace("lv"), FilterChainMetadata: namespace("fcv"),
 	}
+	cx.KeepDirect()
+	cx.Local, cx.Remote = address("127.0.0.1:18782"), address("10.1.10.23:49346")
+	cx.Ending().TerminationDetails = "why not"
 	info := &filter.StreamInfo{
 		StartTime: time.Date(2026, 11, 21, 17, 35, 33, 741133000, time.UTC), Protocol: filter.HTTP11, ResponseCode: 200,
 		Timing:  filter.Timing{Start: 100 * ms, LastRx: 101 * ms, FirstUpstream: 103 * ms, LastUpstreamTx: 104 * ms, FirstUpstrRx: 107 * ms, LastUpstreamRx: 108 * ms, FirstTx: 109 * ms, LastTx: 112 * ms, End: 113 * ms},

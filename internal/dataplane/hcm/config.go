@@ -4,6 +4,7 @@
 package hcm
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -139,11 +140,21 @@ type Server struct {
 	Waits  *demand.Waits
 	free   []*Stream
 	h1free []*serverH1
+	// prefixes are what has come of connections while nothing says which protocol
+	// they speak; few are so slow.
+	prefixes map[*Conn][]byte
 }
 
 // NewServer makes a worker's server.
 func NewServer(ctx context.Context, w *worker.Worker, c *pool.Set) *Server {
 	return &Server{W: w, Clusters: c, Context: ctx}
+}
+
+func (sv *Server) keepPrefix(c *Conn, data []byte) {
+	if sv.prefixes == nil {
+		sv.prefixes = map[*Conn][]byte{}
+	}
+	sv.prefixes[c] = bytes.Clone(data)
 }
 
 func (sv *Server) stream() *Stream {

@@ -39,7 +39,6 @@ type Conn struct {
 	gone     bool        // the client has ended its side
 	busy     bool        // streams were ended for the connection's end
 	over     bool        // the client does not keep up
-	prefix   *[]byte     // what has come while nothing says which protocol it is
 	agent    *agentStats // nil for most clients
 
 	idle loop.Timer
@@ -118,21 +117,20 @@ func (c *Conn) choose(data []byte) {
 		c.codec1().feed(data)
 		return
 	}
-	if c.prefix != nil {
-		data = append(*c.prefix, data...)
+	if begun := c.sv.prefixes[c]; len(begun) > 0 {
+		data = append(begun, data...)
 	}
 	n := min(len(data), len(preface))
 	switch {
 	case !bytes.Equal(data[:n], []byte(preface[:n])):
 		c.openH1()
 	case n < len(preface):
-		kept := bytes.Clone(data)
-		c.prefix = &kept
+		c.sv.keepPrefix(c, data)
 		return
 	default:
 		c.openH2()
 	}
-	c.prefix = nil
+	delete(c.sv.prefixes, c)
 	if c.h2 != nil {
 		c.h2.feed(data)
 	} else {
@@ -199,6 +197,7 @@ func (c *Conn) OnClose(why loop.Reason, err error) {
 		c.first.disconnected(local)
 	}
 	c.idle.Unlink()
+	delete(c.sv.prefixes, c)
 	if c.age != nil {
 		c.age.Unlink()
 	}

@@ -136,7 +136,7 @@ func (s *site) dial() *client {
 			s.t.Error(err)
 			return
 		}
-		f.Conn = s.sv.NewConn(s.cfg, d, &filter.ConnectionInfo{Remote: address, DirectRemote: address, Local: address, DirectLocal: address})
+		f.Conn = s.sv.NewConn(s.cfg, d, &filter.ConnectionInfo{Remote: address, Local: address})
 		c.conn = f.Conn
 	})
 	return c

@@ -80,7 +80,7 @@ type Rewaiter interface{ Rewait() }
 // on the worker, if that has Timeouts.
 func (w *Worker) Rewait(to overload.Factors) {
 	w.Timeouts.Change(to, func() {
-		for c := range w.conns {
+		for c := range w.each() {
 			c.rewait()
 		}
 	})

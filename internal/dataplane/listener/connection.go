@@ -38,6 +38,7 @@ type Connection struct {
 	got     uint64      // bytes for network filters
 
 	// What is small stands together: there may be many idle connections.
+	at      int32 // in the worker's list
 	counted bool
 	done    bool
 	ended   bool
@@ -50,7 +51,7 @@ type Connection struct {
 }
 
 // Accept takes a connection that a socket accepted.
-func (l *Listener) Accept(w *Worker, s *Socket, conn *loop.Conn) {
+func (l *Listener) Accept(w *Worker, s *Socket, conn *loop.Conn, from filter.Address) {
 	if !l.admit(w) {
 		conn.SetHandler(refused{})
 		conn.Abort(false)
@@ -62,13 +63,12 @@ func (l *Listener) Accept(w *Worker, s *Socket, conn *loop.Conn) {
 	now := w.Loop.Now()
 	c.Info.ID = w.ConnectionID()
 	c.Info.Start, c.Info.ListenerMetadata = now, c.l.Config.GetMetadata()
-	c.Info.Remote, c.Info.DirectRemote = conn.Remote(), conn.Remote()
-	local := s.local
+	c.Info.Remote = from
+	c.Info.Local = s.local
 	if !s.fixed {
-		local = conn.Local()
+		c.Info.Local = conn.Local()
 	}
-	c.Info.Local, c.Info.DirectLocal = local, local
-	w.conns[c] = struct{}{}
+	w.enlist(c)
 	c.look()
 }
 
@@ -90,7 +90,7 @@ func (c *Connection) choose(transport string, alpn []string) {
 	in := chainmatch.Input{
 		DestPort: c.Info.Local.IP.Port(), DestIP: c.Info.Local.IP.Addr(), SNI: c.Info.RequestedServerName,
 		Transport: transport, ALPN: alpn,
-		DirectSource: c.Info.DirectRemote.IP.Addr(), Source: c.Info.Remote.IP.Addr(), SourcePort: c.Info.Remote.IP.Port(),
+		DirectSource: c.Info.DirectRemote().IP.Addr(), Source: c.Info.Remote.IP.Addr(), SourcePort: c.Info.Remote.IP.Port(),
 	}
 	chain := l.Default
 	if i := l.Matcher.Match(&in); i >= 0 {
@@ -129,7 +129,7 @@ func (c *Connection) count() {
 func (c *Connection) startTLS() {
 	ctx := c.chain.TLS.Context()
 	if ctx == nil {
-		c.Info.TransportFailure = noSecret
+		c.Info.Ending().TransportFailure = noSecret
 		c.w.Stats.Inc(c.l.Scope.Counter("server_ssl_socket_factory.downstream_context_secrets_not_ready"))
 		c.drop()
 		return
@@ -230,7 +230,7 @@ func (c *Connection) OnDrained() {
 // OnClose implements loop.Handler.
 func (c *Connection) OnClose(why loop.Reason, err error) {
 	c.gone = true
-	delete(c.w.conns, c)
+	c.w.delist(c)
 	c.l.opened.Add(-1)
 	c.l.all.Leave(c.exempt)
 	if c.chain != nil {
@@ -245,7 +245,7 @@ func (c *Connection) OnClose(why loop.Reason, err error) {
 		c.w.Stats.GaugeAdd(c.l.Stats.PreCxActive, -1)
 	}
 	if why == loop.TransportFailed && c.tls != nil {
-		c.Info.TransportFailure = c.tls.FailureReason()
+		c.Info.Ending().TransportFailure = c.tls.FailureReason()
 		c.l.countFailure(c.w.Stats, c.tls)
 	}
 	if c.session != nil {
@@ -300,7 +300,7 @@ func (c *Connection) expire() {
 		c.drop()
 	case c.tls != nil && c.session == nil:
 		c.w.Stats.Inc(c.l.Stats.CxHandshakeTime)
-		c.Info.TerminationDetails, c.Info.LocalCloseReason = "transport socket timeout was reached", "transport_socket_timeout"
+		c.closes("transport socket timeout was reached", "transport_socket_timeout")
 		c.conn.Abort(false)
 	}
 }
@@ -354,4 +354,10 @@ func (c *Connection) Conn() *loop.Conn { return c.conn }
 func (c *Connection) Listener() *Listener { return c.l }
 
 // CloseReason sets %DOWNSTREAM_LOCAL_CLOSE_REASON%.
-func (c *Connection) CloseReason(why string) { c.Info.LocalCloseReason = why }
+func (c *Connection) CloseReason(why string) { c.Info.Ending().LocalCloseReason = why }
+
+// closes says why the connection is about to be closed.
+func (c *Connection) closes(details, reason string) {
+	e := c.Info.Ending()
+	e.TerminationDetails, e.LocalCloseReason = details, reason
+}

@@ -20,7 +20,7 @@ func (c *Connection) filterPanicked(name string, v any, stack []byte) {
 	if c.gone {
 		return
 	}
-	c.Info.TerminationDetails, c.Info.LocalCloseReason = "filter_panic", "filter_panic"
+	c.closes("filter_panic", "filter_panic")
 	c.conn.Abort(true)
 }
 

@@ -78,7 +78,7 @@ func (c *Connection) leaving() *Draining {
 // RetireConnections asks the connections of retired listeners and chains to end
 // in order. It is called on the worker.
 func (w *Worker) RetireConnections() {
-	for c := range w.conns {
+	for c := range w.each() {
 		c.retire()
 	}
 }
@@ -95,7 +95,7 @@ func (c *Connection) retire() {
 // Move makes connections that have not come to a filter chain those of the
 // listener that took over in place. It is called on the worker.
 func (w *Worker) Move(from, to *Listener) {
-	for c := range w.conns {
+	for c := range w.each() {
 		if c.l == from && c.chain == nil {
 			c.l = to
 		}
@@ -106,7 +106,7 @@ func (w *Worker) Move(from, to *Listener) {
 // time, and those of retired listeners that have not come to one. It is called on
 // the worker.
 func (w *Worker) CloseRetired(chains []*Chain) {
-	for c := range w.conns {
+	for c := range w.each() {
 		if c.chain == nil && c.l.retired.Load() != nil || slices.Contains(chains, c.chain) {
 			c.conn.Abort(false)
 		}

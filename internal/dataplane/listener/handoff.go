@@ -54,7 +54,8 @@ func (c *Connection) restore() {
 	if !c.l.UseOriginal || c.moved {
 		return
 	}
-	if to, ok := c.OriginalDestination(); ok && to != c.Info.DirectLocal {
+	if to, ok := c.OriginalDestination(); ok && to != *c.Info.DirectLocal() {
+		c.Info.KeepDirect()
 		c.Info.Local, c.redirected = to, true
 	}
 	c.redirected = c.redirected || c.sock.options.transparent
@@ -62,14 +63,14 @@ func (c *Connection) restore() {
 
 // OriginalDestination implements filter.Socket.
 func (c *Connection) OriginalDestination() (filter.Address, bool) {
-	return originalDestination(c.conn, &c.Info.DirectLocal)
+	return originalDestination(c.conn, c.Info.DirectLocal())
 }
 
 // handOff gives the connection to the listener of the address that was wanted, if
 // this listener does so and there is another one, with what was peeked. It does so
 // once.
 func (c *Connection) handOff(peeked []byte) (gone bool) {
-	if !c.l.UseOriginal || c.moved || !c.redirected && c.Info.Local == c.Info.DirectLocal {
+	if !c.l.UseOriginal || c.moved || !c.redirected && c.Info.Local == *c.Info.DirectLocal() {
 		return false
 	}
 	c.moved = true

@@ -5,6 +5,7 @@ package listener
 
 import (
 	"context"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -157,7 +158,7 @@ type Worker struct {
 	// User carries what terminals need (their servers of this worker).
 	User any
 
-	conns  map[*Connection]struct{}
+	conns  []*Connection // each knows where it is
 	ports  map[*Port]struct{}
 	places map[filter.Address]place
 	deaf   bool // stop_accepting_connections
@@ -172,7 +173,7 @@ func (w *Worker) StopAccepting() {
 
 // NewWorker makes the listeners' side of a worker.
 func NewWorker(ctx context.Context, w *worker.Worker) *Worker {
-	return &Worker{Worker: w, Context: ctx, conns: map[*Connection]struct{}{}, ports: map[*Port]struct{}{}, places: map[filter.Address]place{}}
+	return &Worker{Worker: w, Context: ctx, ports: map[*Port]struct{}{}, places: map[filter.Address]place{}}
 }
 
 // Drainer is a Session that can end in order.
@@ -180,11 +181,36 @@ type Drainer interface{ Drain() }
 
 // Drain asks every connection of the worker to end in order.
 func (w *Worker) Drain() {
-	for c := range w.conns {
+	for c := range w.each() {
 		if d, ok := c.session.(Drainer); ok {
 			d.Drain()
 		}
 	}
+}
+
+// each is every connection that is open. Connections may close meanwhile.
+func (w *Worker) each() iter.Seq[*Connection] {
+	return func(yield func(*Connection) bool) {
+		//nolint:modernize // not [slices.Backward]: what closes is replaced by one from the end
+		for i := len(w.conns) - 1; i >= 0; i-- {
+			if i < len(w.conns) && !yield(w.conns[i]) {
+				return
+			}
+		}
+	}
+}
+
+func (w *Worker) enlist(c *Connection) {
+	c.at = int32(len(w.conns)) //nolint:gosec // as many as there are descriptors
+	w.conns = append(w.conns, c)
+}
+
+func (w *Worker) delist(c *Connection) {
+	last := len(w.conns) - 1
+	w.conns[c.at] = w.conns[last]
+	w.conns[c.at].at = c.at
+	w.conns[last] = nil
+	w.conns = w.conns[:last]
 }
 
 // Open is the number of the worker's connections.
@@ -192,7 +218,7 @@ func (w *Worker) Open() int { return len(w.conns) }
 
 // CloseAll closes every connection.
 func (w *Worker) CloseAll() {
-	for c := range w.conns {
+	for c := range w.each() {
 		c.conn.Abort(false)
 	}
 }

@@ -57,6 +57,7 @@ func (c *Connection) openNet() {
 		c.drop()
 		return
 	}
+	c.Info.KeepDirect()
 	n := &netChain{c: c, last: last}
 	c.net = n
 	n.entries = make([]netEntry, len(specs))
@@ -307,7 +308,7 @@ const closeDelay = time.Second
 func (e *netEntry) Close(how filter.CloseType, details string) {
 	c := e.n.c
 	if details != "" {
-		c.Info.TerminationDetails, c.Info.LocalCloseReason = details, details
+		c.closes(details, details)
 	}
 	switch how {
 	case filter.FlushWrite:

@@ -34,7 +34,7 @@ type turn struct {
 }
 
 // accept hands a connection to the listener whose turn it is.
-func (t *turn) accept(w *Worker, c *loop.Conn) { t.l.Accept(w, t.s, c) }
+func (t *turn) accept(w *Worker, c *loop.Conn, from filter.Address) { t.l.Accept(w, t.s, c, from) }
 
 // use makes a socket's connections come from a port.
 func (s *Socket) use(p *Port) {

@@ -26,6 +26,7 @@ const maxPeek = 64 << 10
 func (c *Connection) begin() {
 	p := &prelude{acc: filter.Accepted{Info: c.Stream(), Stats: c.w.Counts, Logger: c.w.Loop.Logger(), Socket: c}}
 	c.pre = p
+	c.Info.KeepDirect()
 	c.w.Stats.GaugeAdd(c.l.Stats.PreCxActive, 1)
 	for i := range c.l.Filters {
 		f := &c.l.Filters[i]

@@ -7,7 +7,7 @@ import (
 
 // What every idle connection holds: a size that the allocator has.
 func TestConnectionsAreSmall(t *testing.T) {
-	if n := unsafe.Sizeof(Connection{}); n > 448 {
+	if n := unsafe.Sizeof(Connection{}); n > 320 {
 		t.Errorf("a connection takes %d bytes", n)
 	}
 }

@@ -77,7 +77,7 @@ func (p *Port) start(w *Worker, l *Listener, s *Socket) error {
 	if p.fds[w.ID] < 0 {
 		return nil
 	}
-	ln, err := w.Loop.Listen(p.fds[w.ID], func(c *loop.Conn) { t.accept(w, c) })
+	ln, err := w.Loop.Listen(p.fds[w.ID], func(c *loop.Conn, from filter.Address) { t.accept(w, c, from) })
 	if err != nil {
 		return err //nolint:wrapcheck // the caller says where
 	}

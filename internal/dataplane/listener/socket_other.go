@@ -8,6 +8,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
 )
 
@@ -53,7 +54,7 @@ func (p *Port) start(w *Worker, l *Listener, s *Socket) error {
 	p.Address = loop.AddressOf(nl.Addr())
 	p.local, p.fixed = p.Address, !wildcard(&p.Address)
 	s.Address, s.local, s.fixed = p.Address, p.local, p.fixed
-	t.ln, err = w.Loop.ListenOn(nl, func(c *loop.Conn) { t.accept(w, c) })
+	t.ln, err = w.Loop.ListenOn(nl, func(c *loop.Conn, from filter.Address) { t.accept(w, c, from) })
 	if err != nil {
 		return err //nolint:wrapcheck // the caller says where
 	}

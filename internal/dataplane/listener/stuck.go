@@ -46,6 +46,6 @@ func (c *Connection) fill(b buffers, full bool) {
 
 func (c *Connection) onStuck() {
 	const reason = "buffer_high_watermark_timeout_reached"
-	c.Info.TerminationDetails, c.Info.LocalCloseReason = reason, reason
+	c.closes(reason, reason)
 	c.conn.Abort(false)
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"errors"
 	"io"
+	"math"
 	"time"
 
 	"github.com/xebec-proxy/xebec/filter"
@@ -75,18 +76,18 @@ type Conn struct {
 	sock socket
 
 	out       []byte // what waits to be sent, before the transport
-	high      int
 	delay     time.Duration
 	patience  time.Duration // see SetFlushTimeout
 	transport Transport
-	later     int    // output of the transport that waits for company
 	timer     *Timer // connect timeout, then flush timeout and delayed close; nil without
 
 	sent, received uint64
-	remote         filter.Address
+	own            fdSocket // what sock is, where there are descriptors
 
 	// What is small stands together: there may be many idle connections.
-	blockedAt int32 // in the loop's list
+	high      uint32
+	later     uint32 // output of the transport that waits for company
+	blockedAt int32  // in the loop's list
 	paused    int32
 	state     connState
 	dirty     bool
@@ -139,11 +140,11 @@ func (c *Conn) Loop() *Loop { return c.loop }
 
 // SetHigh sets the high watermark in bytes. One receive brings no more than that
 // either, but for small ones.
-func (c *Conn) SetHigh(n int) { c.high = max(n, 1) }
+func (c *Conn) SetHigh(n int) { c.high = uint32(min(max(n, 1), math.MaxInt32)) }
 
 // mostReceived is how much one receive may bring: where little output may wait,
 // little is to come that it could be made of.
-func (c *Conn) mostReceived() int { return min(scratchSize, max(c.high, leastReceived)) }
+func (c *Conn) mostReceived() int { return min(scratchSize, max(int(c.high), leastReceived)) }
 
 // leastReceived is how much one receive may bring whatever the limit: the largest
 // record of TLS.
@@ -151,9 +152,6 @@ const leastReceived = 16 << 10
 
 // Closed reports whether the connection is closed or about to be.
 func (c *Conn) Closed() bool { return c.state == closed || c.closing || c.state == lingering }
-
-// Remote is the peer's address.
-func (c *Conn) Remote() filter.Address { return c.remote }
 
 // Local is the address of this end: a system call.
 func (c *Conn) Local() filter.Address { return c.sock.localAddr() }

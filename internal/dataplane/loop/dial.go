@@ -30,7 +30,7 @@ var ErrBind = errors.New("bind")
 
 // dialer is the part of a poller that connects.
 type dialer interface {
-	dial(c *Conn, o *DialOptions) error
+	dial(c *Conn, to *filter.Address, o *DialOptions) error
 }
 
 // Dial starts a connection. h.OnOpen comes when it can be used, h.OnClose with
@@ -38,9 +38,9 @@ type dialer interface {
 // has returned.
 func (l *Loop) Dial(to filter.Address, o *DialOptions, h Handler) *Conn {
 	c := l.newConn(h)
-	c.remote, c.transport = to, o.Transport
+	c.transport = o.Transport
 	d, _ := l.poll.(dialer)
-	if err := d.dial(c, o); err != nil {
+	if err := d.dial(c, &to, o); err != nil {
 		c.sock = noSocket{}
 		l.AtEnd(func() { c.end(ConnectFailed, err, false) })
 		return c

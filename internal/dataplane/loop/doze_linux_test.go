@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/xebec-proxy/xebec/filter"
 )
 
 // dozing waits until the test's loop has given its processor up. To look
@@ -75,7 +77,7 @@ func TestPostUnhurried(t *testing.T) {
 	l := start(t, o)
 	var ran atomic.Bool
 	came := make(chan bool, 1)
-	addr := listen(t, l, o, func(c *Conn) {
+	addr := listen(t, l, o, func(c *Conn, _ filter.Address) {
 		c.SetHandler(&echo{c: c})
 		came <- ran.Load()
 	})

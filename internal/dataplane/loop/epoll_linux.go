@@ -30,9 +30,10 @@ type epoll struct {
 	events [256]syscall.EpollEvent
 	socks  []*fdSocket // by descriptor
 	accept map[int]*Listener
-	ring   *sendRing // nil: sends are made one by one
-	doze   *doze     // nil: the loop always keeps its processor
-	quiet  bool      // the last wait brought nothing from sockets
+	ring   *sendRing           // nil: sends are made one by one
+	doze   *doze               // nil: the loop always keeps its processor
+	from   unix.RawSockaddrAny // of the latest connection that was accepted
+	quiet  bool                // the last wait brought nothing from sockets
 	gen    int32
 }
 
@@ -179,9 +180,9 @@ func (p *epoll) closeAll() {
 // listenerGen marks the events of listening sockets.
 const listenerGen = -1
 
-// fdSocket is a socket of epoll.
+// fdSocket is a socket of epoll. It is a part of the connection that it was made
+// for, whose race another connection may have won.
 type fdSocket struct {
-	poll *epoll
 	conn *Conn
 	file int32 // its descriptor; see fd
 	gen  int32
@@ -190,9 +191,14 @@ type fdSocket struct {
 
 func (s *fdSocket) fd() int { return int(s.file) }
 
+func (s *fdSocket) poll() *epoll {
+	return s.conn.loop.poll.(*epoll) //nolint:forcetypeassert // only that makes it
+}
+
 func (p *epoll) add(c *Conn, fd int, mask uint32) error {
 	p.gen = (p.gen + 1) & 0x7fffffff
-	s := &fdSocket{poll: p, conn: c, file: int32(fd), gen: p.gen, mask: mask}
+	s := &c.own
+	*s = fdSocket{conn: c, file: int32(fd), gen: p.gen, mask: mask}
 	c.sock = s
 	for fd >= len(p.socks) {
 		p.socks = append(p.socks, make([]*fdSocket, max(64, len(p.socks)))...)
@@ -218,7 +224,7 @@ func (s *fdSocket) want(read, write bool) {
 	}
 	s.mask = mask
 	ev := syscall.EpollEvent{Events: mask, Fd: s.file, Pad: s.gen}
-	_ = syscall.EpollCtl(s.poll.fd, syscall.EPOLL_CTL_MOD, s.fd(), &ev)
+	_ = syscall.EpollCtl(s.poll().fd, syscall.EPOLL_CTL_MOD, s.fd(), &ev)
 }
 
 func (s *fdSocket) handle(events uint32) {
@@ -312,7 +318,7 @@ func (s *fdSocket) close(abort bool) {
 	if abort {
 		_ = unix.SetsockoptLinger(s.fd(), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	}
-	s.poll.socks[s.fd()] = nil
+	s.poll().socks[s.fd()] = nil
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(s.fd()), 0, 0)
 }
 
@@ -373,8 +379,8 @@ func bind(fd, family int, from netip.AddrPort) error {
 }
 
 // dial starts to connect.
-func (p *epoll) dial(c *Conn, o *DialOptions) error {
-	sa, family := sockaddr(&c.remote)
+func (p *epoll) dial(c *Conn, to *filter.Address, o *DialOptions) error {
+	sa, family := sockaddr(to)
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)

@@ -1,11 +1,15 @@
 package loop
 
 import (
-	"errors"
+	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xebec-proxy/xebec/filter"
 )
 
 // Listener accepts connections for a loop.
@@ -13,14 +17,14 @@ type Listener struct {
 	loop   *Loop
 	fd     int
 	native *portableListener
-	accept func(*Conn)
+	accept Accept
 	off    bool
 	paused bool
 }
 
 // Listen makes the loop accept the connections of a listening socket, which it
-// takes over. accept is called for each on the loop; it must set a handler.
-func (l *Loop) Listen(fd int, accept func(*Conn)) (*Listener, error) {
+// takes over. accept is called for each on the loop.
+func (l *Loop) Listen(fd int, accept Accept) (*Listener, error) {
 	p, ok := l.poll.(*epoll)
 	if !ok {
 		return nil, errPortable
@@ -49,24 +53,56 @@ func (ln *Listener) acceptAll() {
 		if ln.off || ln.paused {
 			return
 		}
-		fd, sa, err := unix.Accept4(ln.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		if err != nil {
-			if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.ECONNABORTED) && !errors.Is(err, unix.EINTR) {
-				ln.loop.logger.Warn("accept failed", "error", err)
+		fd, e := p.acceptOne(ln.fd)
+		if e != 0 {
+			if e != unix.EAGAIN && e != unix.ECONNABORTED && e != unix.EINTR {
+				ln.loop.logger.Warn("accept failed", "error", e)
 			}
 			return
 		}
+		from := p.peer(fd)
 		c := ln.loop.newConn(nil)
 		c.state, c.reading = established, true
-		c.remote = addressOf(sa)
 		if err := p.add(c, fd, syscall.EPOLLIN); err != nil {
 			ln.loop.logger.Warn("a connection was dropped", "error", err)
 			ln.loop.open--
 			_ = unix.Close(fd)
 			continue
 		}
-		ln.accept(c)
+		ln.accept(c, from)
 	}
+}
+
+// acceptOne accepts a connection. Who it is from is in p.from.
+func (p *epoll) acceptOne(listening int) (fd int, e syscall.Errno) {
+	size := uint32(unsafe.Sizeof(p.from))
+	r, _, e := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(listening), uintptr(unsafe.Pointer(&p.from)), uintptr(unsafe.Pointer(&size)),
+		unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
+	return int(r), e
+}
+
+// peer is the address that the latest connection came from.
+func (p *epoll) peer(fd int) filter.Address {
+	switch p.from.Addr.Family {
+	case unix.AF_INET:
+		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(&p.from))
+		return filter.IPAddress(netip.AddrPortFrom(netip.AddrFrom4(a.Addr), hostOrder(a.Port)))
+	case unix.AF_INET6:
+		a := (*unix.RawSockaddrInet6)(unsafe.Pointer(&p.from))
+		return filter.IPAddress(netip.AddrPortFrom(netip.AddrFrom16(a.Addr), hostOrder(a.Port)))
+	}
+	sa, err := unix.Getpeername(fd)
+	if err != nil {
+		return filter.Address{}
+	}
+	return addressOf(sa)
+}
+
+// hostOrder is a port of the system's, which is in the network's order.
+func hostOrder(port uint16) uint16 {
+	var b [2]byte
+	binary.NativeEndian.PutUint16(b[:], port)
+	return binary.BigEndian.Uint16(b[:])
 }
 
 // Pause makes the loop leave connections with the system, or take them again.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/xebec-proxy/xebec/filter"
 )
 
 // Options configure a loop.
@@ -334,6 +336,10 @@ func (l *Loop) Trim() {
 	l.bufs = slices.Delete(l.bufs, 0, l.least)
 	l.least = len(l.bufs)
 }
+
+// Accept takes a connection that was accepted, and where it is from. It must set a
+// handler.
+type Accept func(c *Conn, from filter.Address)
 
 // poller is what brings a loop its events.
 type poller interface {

@@ -56,11 +56,11 @@ func start(t *testing.T, o Options) *Loop {
 // listenEcho makes the loop serve echo and returns its address.
 func listenEcho(t *testing.T, l *Loop, o Options) string {
 	t.Helper()
-	return listen(t, l, o, func(c *Conn) { c.SetHandler(&echo{c: c}) })
+	return listen(t, l, o, func(c *Conn, _ filter.Address) { c.SetHandler(&echo{c: c}) })
 }
 
 // listen makes the loop accept connections and returns the address.
-func listen(t *testing.T, l *Loop, o Options, accept func(*Conn)) string {
+func listen(t *testing.T, l *Loop, o Options, accept Accept) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,13 +7,16 @@ type Listener struct {
 	loop   *Loop
 	fd     int
 	native *portableListener
-	accept func(*Conn)
+	accept Accept
 }
+
+// fdSocket is where there are descriptors.
+type fdSocket struct{}
 
 func newPoller(l *Loop, _ *Options) (poller, error) { return newPortable(l), nil }
 
 // Listen needs epoll: use ListenOn.
-func (l *Loop) Listen(int, func(*Conn)) (*Listener, error) { return nil, errPortable }
+func (l *Loop) Listen(int, Accept) (*Listener, error) { return nil, errPortable }
 
 // Pause makes the loop leave connections with the system, or take them again.
 func (ln *Listener) Pause(pause bool) { ln.native.pause(pause) }

@@ -121,10 +121,10 @@ func (c *Conn) setBlocked(b bool) {
 func (c *Conn) watermark() {
 	n := c.Waiting()
 	switch {
-	case !c.overHigh && c.blocked && n > c.high:
+	case !c.overHigh && c.blocked && n > int(c.high):
 		c.overHigh = true
 		c.h.OnBlocked()
-	case c.overHigh && n <= c.high/2:
+	case c.overHigh && n <= int(c.high)/2:
 		c.overHigh = false
 		c.h.OnDrained()
 	}

@@ -289,18 +289,17 @@ func (l *Loop) Adopt(nc net.Conn, h Handler) (*Conn, error) {
 	}
 	c := l.newConn(h)
 	c.state, c.reading = established, true
-	c.remote = AddressOf(nc.RemoteAddr())
 	s := p.adopt(c, nc)
 	s.reads = true
 	s.start()
 	return c, nil
 }
 
-func (p *portable) dial(c *Conn, o *DialOptions) error {
+func (p *portable) dial(c *Conn, to *filter.Address, o *DialOptions) error {
 	s := p.adopt(c, nil)
-	network, address := "tcp", c.remote.String()
-	if !c.remote.IP.IsValid() {
-		network, address = "unix", c.remote.Pipe
+	network, address := "tcp", to.String()
+	if !to.IP.IsValid() {
+		network, address = "unix", to.Pipe
 	}
 	dial := o.Dial
 	if dial == nil {
@@ -366,7 +365,7 @@ func (n *portableListener) mayAccept() bool {
 }
 
 // ListenOn makes a portable loop accept the connections of a net.Listener.
-func (l *Loop) ListenOn(ln net.Listener, accept func(*Conn)) (*Listener, error) {
+func (l *Loop) ListenOn(ln net.Listener, accept Accept) (*Listener, error) {
 	p, ok := l.poll.(*portable)
 	if !ok {
 		return nil, errors.New("only a portable loop takes a net.Listener")
@@ -388,10 +387,10 @@ func (l *Loop) ListenOn(ln net.Listener, accept func(*Conn)) (*Listener, error) 
 	return &Listener{loop: l, fd: -1, native: n, accept: accept}, nil
 }
 
-func (n *portableListener) accepted(nc net.Conn, accept func(*Conn)) {
+func (n *portableListener) accepted(nc net.Conn, accept Accept) {
 	c, err := n.poll.loop.Adopt(nc, nil)
 	if err == nil {
-		accept(c)
+		accept(c, AddressOf(nc.RemoteAddr()))
 	}
 }
 

@@ -37,7 +37,7 @@ func (l *Loop) DialAny(to []filter.Address, o *DialOptions, h Handler) *Conn {
 		return l.Dial(to[0], o, h)
 	}
 	c := l.newConn(h)
-	c.remote, c.transport = to[0], o.Transport
+	c.transport = o.Transport
 	r := &race{c: c, o: *o, rest: to}
 	r.o.Transport, r.o.Timeout = nil, 0
 	c.sock = r
@@ -71,7 +71,6 @@ func (a *attempt) OnOpen() {
 		return
 	}
 	won := a.c.sock
-	r.c.remote = a.c.remote
 	a.c.sock, a.c.state = noSocket{}, closed
 	r.c.loop.open--
 	r.forget(a)

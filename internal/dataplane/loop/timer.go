@@ -12,10 +12,13 @@ type Timer struct {
 	loop       *Loop
 	fn         func()
 	deadline   time.Duration // 0: not set
-	tick       int64         // the tick it is linked at
+	linked     int64         // the tick and the slot that it is linked at; 0: it is not
 	prev, next *Timer
-	list       *slot
 }
+
+// slotBits are the lower ones of linked, which have the slot's number and 1. There is
+// a timer in every idle connection, with no room for more.
+const slotBits = 9
 
 // Init binds the timer to a loop and a function. It must not be set.
 func (t *Timer) Init(l *Loop, fn func()) { t.loop, t.fn = l, fn }
@@ -24,8 +27,8 @@ func (t *Timer) Init(l *Loop, fn func()) { t.loop, t.fn = l, fn }
 func (t *Timer) Set(d time.Duration) {
 	t.deadline = max(t.loop.now+d, 1)
 	tick := tickOf(t.deadline)
-	if t.list != nil {
-		if tick >= t.tick {
+	if t.linked != 0 {
+		if tick >= t.linked>>slotBits {
 			return // found to be early when its slot comes
 		}
 		t.unlink()
@@ -45,22 +48,23 @@ func (t *Timer) Active() bool { return t.deadline != 0 }
 // Unlink is Stop for a timer whose object is given up: the loop forgets it.
 func (t *Timer) Unlink() {
 	t.deadline = 0
-	if t.list != nil {
+	if t.linked != 0 {
 		t.unlink()
 	}
 }
 
 func (t *Timer) unlink() {
+	w := &t.loop.wheel
 	if t.prev != nil {
 		t.prev.next = t.next
 	} else {
-		t.list.first = t.next
+		w.slots[t.linked&(1<<slotBits-1)-1] = t.next
 	}
 	if t.next != nil {
 		t.next.prev = t.prev
 	}
-	t.list.wheel.count--
-	t.prev, t.next, t.list = nil, nil, nil
+	w.count--
+	t.prev, t.next, t.linked = nil, nil, 0
 }
 
 // tickLength is the resolution of timers. They never fire early.
@@ -74,27 +78,15 @@ const (
 	levels    = 6 // 2^36 ticks: two years
 )
 
-type slot struct {
-	first *Timer
-	wheel *wheel
-}
-
 // wheel is a hierarchical timing wheel.
 type wheel struct {
-	slots [levels][slots]slot
-	busy  [levels]uint64 // a bit for each slot that may hold timers
-	tick  int64          // every tick up to this one was handled
+	slots [levels * slots]*Timer // the first of each; the levels one after another
+	busy  [levels]uint64         // a bit for each slot that may hold timers
+	tick  int64                  // every tick up to this one was handled
 	count int
 }
 
-func (w *wheel) init(now time.Duration) {
-	w.tick = int64(now / tickLength)
-	for i := range w.slots {
-		for j := range w.slots[i] {
-			w.slots[i][j].wheel = w
-		}
-	}
-}
+func (w *wheel) init(now time.Duration) { w.tick = int64(now / tickLength) }
 
 // link puts a timer where it will be found at a tick that is still to come.
 func (w *wheel) link(t *Timer, tick int64) { w.place(t, max(tick, w.tick+1)) }
@@ -105,12 +97,13 @@ func (w *wheel) place(t *Timer, tick int64) {
 		level++
 	}
 	i := (tick >> (levelBits * level)) & (slots - 1)
-	s := &w.slots[level][i]
-	t.tick, t.list, t.prev, t.next = tick, s, nil, s.first
-	if s.first != nil {
-		s.first.prev = t
+	n := int64(level)*slots + i
+	s := &w.slots[n]
+	t.linked, t.prev, t.next = tick<<slotBits|(n+1), nil, *s
+	if *s != nil {
+		(*s).prev = t
 	}
-	s.first = t
+	*s = t
 	w.busy[level] |= 1 << i
 	w.count++
 }
@@ -164,9 +157,9 @@ func (w *wheel) cascade() {
 }
 
 func (w *wheel) redistribute(level int, i int64) {
-	s := &w.slots[level][i]
+	s := &w.slots[int64(level)*slots+i]
 	w.busy[level] &^= 1 << i
-	for t := s.first; t != nil; t = s.first {
+	for t := *s; t != nil; t = *s {
 		t.unlink()
 		if t.deadline == 0 {
 			continue
@@ -180,8 +173,8 @@ func (w *wheel) fire(level int, i int64) {
 		return
 	}
 	w.busy[level] &^= 1 << i
-	s := &w.slots[level][i]
-	for t := s.first; t != nil; t = s.first {
+	s := &w.slots[int64(level)*slots+i]
+	for t := *s; t != nil; t = *s {
 		t.unlink()
 		switch tick := tickOf(t.deadline); {
 		case t.deadline == 0:

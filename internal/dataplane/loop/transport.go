@@ -64,7 +64,7 @@ func (c *Conn) startTransport() {
 		c.stopTimer()
 		c.state = established
 		c.ask()
-		c.later = len(c.transport.Output())
+		c.later = uint32(len(c.transport.Output())) //nolint:gosec // one turn makes far less
 		if len(c.out) > 0 {
 			c.Touch()
 		}
@@ -112,7 +112,7 @@ func (c *Conn) fill(dst []byte) (n int, err error) {
 
 // transportSent sends what reading made the transport want to send.
 func (c *Conn) transportSent() {
-	if c.state != closed && len(c.transport.Output()) > c.later {
+	if c.state != closed && len(c.transport.Output()) > int(c.later) {
 		c.Touch()
 	}
 }

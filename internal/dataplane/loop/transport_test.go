@@ -133,7 +133,7 @@ func meet(t *testing.T, o Options, up, down Transport) (*asker, error) {
 	t.Helper()
 	l := start(t, o)
 	closed := make(chan Reason, 1)
-	addr := listen(t, l, o, func(c *Conn) {
+	addr := listen(t, l, o, func(c *Conn, _ filter.Address) {
 		c.SetHandler(&echo{c: c, closed: closed})
 		if down != nil {
 			c.SetTransport(down)

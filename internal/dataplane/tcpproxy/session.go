@@ -256,7 +256,7 @@ func (u *upstream) OnClose(why loop.Reason) {
 	}
 	if why == loop.RemoteReset {
 		s.info.Flags |= filter.FlagUpstreamRemoteReset
-		s.info.Upstream.DetectedClose, s.c.Info.DetectedClose = filter.ClosedByRemoteReset, filter.ClosedByLocalReset
+		s.info.Upstream.DetectedClose, s.c.Info.Ending().Detected = filter.ClosedByRemoteReset, filter.ClosedByLocalReset
 		s.d.Abort(true) // as the host did
 		return
 	}
@@ -323,7 +323,7 @@ func (s *session) OnClose(why loop.Reason, _ error) {
 	s.downGone = true
 	s.read.Set(s.w.Stats, s.cfg.Stats.CxRxBuffered, 0)
 	if why == loop.RemoteReset {
-		s.c.Info.DetectedClose = filter.ClosedByRemoteReset
+		s.c.Info.Ending().Detected = filter.ClosedByRemoteReset
 	}
 	s.stopWaiting()
 	s.age.Unlink()

@@ -24,8 +24,9 @@ type Inspection struct {
 func Inspect(s *Stats, data []byte, piece int, filters ...filter.ListenerFactory) *Inspection {
 	out := &Inspection{}
 	client, server := netip.MustParseAddrPort("192.0.2.1:1000"), netip.MustParseAddrPort("192.0.2.2:80")
-	out.Conn.Remote, out.Conn.DirectRemote = filter.IPAddress(client), filter.IPAddress(client)
-	out.Conn.Local, out.Conn.DirectLocal = filter.IPAddress(server), filter.IPAddress(server)
+	out.Conn.Remote = filter.IPAddress(client)
+	out.Conn.Local = filter.IPAddress(server)
+	out.Conn.KeepDirect()
 	out.Info.Connection = &out.Conn
 	out.Accepted = filter.Accepted{Info: &out.Info, Stats: s, Logger: slog.New(slog.DiscardHandler)}
 	var peeked []byte

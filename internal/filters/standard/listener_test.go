@@ -145,8 +145,8 @@ func TestListenerFilters(t *testing.T) {
 				if addr := got.Conn.Remote.String() + " " + got.Conn.Local.String(); addr != tt.addr {
 					t.Errorf("addresses %s, want %s", addr, tt.addr)
 				}
-				if got.Conn.DirectRemote.String() != "192.0.2.1:1000" {
-					t.Errorf("the socket's own address became %s", got.Conn.DirectRemote.String())
+				if got.Conn.DirectRemote().String() != "192.0.2.1:1000" {
+					t.Errorf("the socket's own address became %s", got.Conn.DirectRemote().String())
 				}
 				if s.String() != tt.stats {
 					t.Errorf("counted %s, want %s", s.String(), tt.stats)
