@@ -24,6 +24,9 @@ type checkTarget struct {
 // newCheckTarget reads a health_check_config; nil if nothing is set. ip tells that
 // the host's own address has a port.
 func newCheckTarget(c *endpointv3.Endpoint_HealthCheckConfig, ip bool) (*checkTarget, error) {
+	if c == nil {
+		return nil, nil //nolint:nilnil // the default
+	}
 	t := &checkTarget{hostname: c.GetHostname(), skip: c.GetDisableActiveHealthCheck()}
 	if c.GetPortValue() > 65535 {
 		return nil, fmt.Errorf("port_value: %d is over 65535", c.GetPortValue())

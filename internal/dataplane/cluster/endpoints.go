@@ -40,10 +40,14 @@ func (a *assignment) samePolicy(o *assignment) bool {
 func newAssignment(k kind, la *endpointv3.ClusterLoadAssignment, at string, match func(endpoint, locality *corev3.Metadata) int, of Collected) (*assignment, error) {
 	a := &assignment{groups: len(la.GetEndpoints()), overprov: 140}
 	errs := []error{a.policy(at, la.GetPolicy())}
+	n := 0
+	for _, l := range la.GetEndpoints() {
+		n += len(l.GetLbEndpoints())
+	}
+	a.endpoints = make([]endpoint, 0, n)
 	for i, l := range la.GetEndpoints() {
-		path := fmt.Sprintf("%sendpoints[%d]", at, i)
 		if err := checkLocality(k, l); err != nil {
-			errs = append(errs, fmt.Errorf("%s.%w", path, err))
+			errs = append(errs, fmt.Errorf("%sendpoints[%d].%w", at, i, err))
 			continue
 		}
 		loc := LocalityOf(l.GetLocality())
@@ -62,7 +66,7 @@ func newAssignment(k kind, la *endpointv3.ClusterLoadAssignment, at string, matc
 		for j, e := range l.GetLbEndpoints() {
 			ep, err := newEndpoint(k, e)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s.lb_endpoints[%d].%w", path, j, err))
+				errs = append(errs, fmt.Errorf("%sendpoints[%d].lb_endpoints[%d].%w", at, i, j, err))
 				continue
 			}
 			add(ep)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
@@ -22,49 +23,30 @@ type Update struct {
 // reconcile makes the hosts of specs, keeping those of old that are the same
 // (CM-17). It is called by the one goroutine that updates the cluster.
 func (c *Cluster) reconcile(old []*Host, specs []hostSpec) (hosts, added, removed []*Host, changed bool) {
-	have := make(map[string][]*Host, len(old))
-	for _, h := range old {
-		k := h.key()
-		have[k] = append(have[k], h)
-	}
+	left := newLeftover(old)
 	hosts = make([]*Host, 0, len(specs))
 	var last *Host
 	for i := range specs {
 		s := &specs[i]
-		k := ""
-		if len(have) > 0 {
-			k = s.key()
-		}
-		if same := have[k]; len(same) > 0 {
-			h := same[0]
-			have[k] = same[1:]
-			h.setFlags(PendingRemoval, 0)
-			if !h.where.Load().equal(&s.where) { // a logical host moved
-				where := s.where
-				h.where.Store(&where)
-				changed = true
-			}
-			if !h.Attributes().equal(&s.attrs) {
-				c.store(h, &s.attrs, last)
-				changed = true
-			}
-			hosts, last = append(hosts, h), h
+		h := left.take(s)
+		if h == nil {
+			h = c.newHost(s, last)
+			hosts, added, last = append(hosts, h), append(added, h), h
 			continue
 		}
-		h := c.newHost(s, last)
-		hosts, added, last = append(hosts, h), append(added, h), h
-	}
-	for _, h := range old {
-		k := h.key()
-		for i, left := range have[k] {
-			if left == h {
-				removed = append(removed, h)
-				have[k] = append(have[k][:i:i], have[k][i+1:]...)
-				break
-			}
+		h.setFlags(PendingRemoval, 0)
+		if !h.where.Load().equal(&s.where) { // a logical host moved
+			where := s.where
+			h.where.Store(&where)
+			changed = true
 		}
+		if !h.Attributes().equal(&s.attrs) {
+			c.store(h, &s.attrs, last)
+			changed = true
+		}
+		hosts, last = append(hosts, h), h
 	}
-	return hosts, added, removed, changed
+	return hosts, added, left.rest(), changed
 }
 
 func (c *Cluster) newHost(s *hostSpec, before *Host) *Host {
@@ -126,10 +108,6 @@ func (c *Cluster) replace(specs []hostSpec, policy bool) bool {
 	if before != nil {
 		old = before.Hosts()
 	}
-	priorities := make(map[*Host]uint32, len(old))
-	for _, h := range old {
-		priorities[h] = h.Attributes().Priority
-	}
 	hosts, added, removed, changed := c.reconcile(old, specs)
 	if c.checked {
 		hosts, removed = c.keep(hosts, removed)
@@ -137,18 +115,26 @@ func (c *Cluster) replace(specs []hostSpec, policy bool) bool {
 	if before != nil && !changed && !policy && len(added)+len(removed) == 0 && sameOrder(old, hosts) {
 		return false
 	}
-	touched := make(map[uint32]bool)
-	for _, h := range added {
-		touched[h.Attributes().Priority] = true
-	}
+	c.sink.Add(c.Stats.MembershipChange, touched(added, removed))
 	for _, h := range removed {
-		touched[priorities[h]] = true
 		h.removed.Store(true)
 	}
-	c.sink.Add(c.Stats.MembershipChange, uint64(len(touched)))
 	c.publish(buildPriorities(hosts, c.assignment.weights))
 	c.told(Update{Hosts: c.Hosts(), Added: added, Removed: removed})
 	return true
+}
+
+// touched is how many priorities have hosts that came or went.
+func touched(added, removed []*Host) uint64 {
+	var seen []uint32
+	for _, list := range [...][]*Host{added, removed} {
+		for _, h := range list {
+			if p := h.Attributes().Priority; !slices.Contains(seen, p) {
+				seen = append(seen, p)
+			}
+		}
+	}
+	return uint64(len(seen))
 }
 
 // keep keeps the hosts that are gone and healthy (CM-12). One whose address is there
