@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -152,13 +153,29 @@ func (r *Resources) detachEDS(e *clusterEntry) {
 // connections and counts; those that are gone drain (CM-25). The cost is that of
 // this assignment. One that no cluster refers to is ignored.
 func (r *Resources) SetEndpoints(source *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, version string) error {
-	return setOfSource(r, func() []*edsState { return r.endpoints[la.GetClusterName()] }, source, func(s *edsState) error { return r.assign(s, la, version) })
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(la)
+	if err != nil {
+		return fmt.Errorf("endpoints %q: %w", la.GetClusterName(), err)
+	}
+	return r.setEndpoints(source, la, encoded, version)
 }
 
-func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, version string) error {
+// SetEncodedEndpoints is SetEndpoints for who has the assignment's encoding, which
+// stays the caller's; nil if there is none.
+func (r *Resources) SetEncodedEndpoints(source *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, encoded []byte, version string) error {
+	if encoded == nil {
+		return r.SetEndpoints(source, la, version)
+	}
+	return r.setEndpoints(source, la, encoded, version)
+}
+
+func (r *Resources) setEndpoints(source *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, encoded []byte, version string) error {
+	return setOfSource(r, func() []*edsState { return r.endpoints[la.GetClusterName()] }, source, func(s *edsState) error { return r.assign(s, la, encoded, version) })
+}
+
+func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, encoded []byte, version string) (err error) {
 	m, begun := r.p.stat.Main(), time.Now()
-	from, encoded, err := newEncoded(la, version)
-	if err == nil && s.last != nil && s.same(&from) {
+	if s.last != nil && bytes.Equal(s.last, encoded) {
 		s.version, s.rejected = version, nil
 		r.refresh(s)
 		for _, e := range slices.Clone(s.users) { // settling a cluster ends the former one
@@ -170,10 +187,7 @@ func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, ve
 		}
 		return nil
 	}
-	if err == nil {
-		err = r.checkOwn(la)
-	}
-	if err == nil {
+	if err = r.checkOwn(la); err == nil {
 		err = r.checkLocalities(la)
 	}
 	users := slices.Clone(s.users)
@@ -190,7 +204,7 @@ func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, ve
 		s.rejected = &failure{la, version, time.Now(), err}
 		return fmt.Errorf("endpoints %q: %w", la.GetClusterName(), err)
 	}
-	s.last, s.life, s.origin, s.rejected = encoded, cluster.StaleAfter(la), from, nil
+	s.last, s.life, s.origin, s.rejected = bytes.Clone(encoded), cluster.StaleAfter(la), origin{version: version, at: begun}, nil
 	r.refresh(s)
 	r.collect(s, la)
 	for i, e := range users {

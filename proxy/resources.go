@@ -152,21 +152,15 @@ type failure struct {
 type origin struct {
 	version string
 	at      time.Time
-	hash    [sha256.Size]byte // of the resource's deterministic encoding
+	hash    [sha256.Size]byte // of the resource's deterministic encoding, but for assignments
 }
 
 func newOrigin(m proto.Message, version string) (origin, error) {
-	o, _, err := newEncoded(m, version)
-	return o, err
-}
-
-// newEncoded is newOrigin with the encoding.
-func newEncoded(m proto.Message, version string) (origin, []byte, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		return origin{}, nil, fmt.Errorf("%w", err)
+		return origin{}, fmt.Errorf("%w", err)
 	}
-	return origin{version: version, at: time.Now(), hash: sha256.Sum256(b)}, b, nil
+	return origin{version: version, at: time.Now(), hash: sha256.Sum256(b)}, nil
 }
 
 func (o *origin) same(with *origin) bool { return o.hash == with.hash }

@@ -35,7 +35,9 @@ type Target interface {
 	RemoveCluster(name string)
 	SetListener(l *listenerv3.Listener, version string) error
 	RemoveListener(name string)
-	SetEndpoints(source *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, version string) error
+	// SetEncodedEndpoints is given an assignment with its encoding, which is lent, or nil
+	// if there is none.
+	SetEncodedEndpoints(source *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, encoded []byte, version string) error
 	// CheckLocalityEndpoint says what is wrong with an endpoint of a collection.
 	CheckLocalityEndpoint(e *endpointv3.LbEndpoint) error
 	// SetLocalityEndpoints changes endpoints of a collection at one stroke.

@@ -118,7 +118,7 @@ func (g *target) SetListener(l *listenerv3.Listener, version string) error {
 	return g.set("listener", l.GetName(), version)
 }
 func (g *target) RemoveListener(name string) { g.note("remove listener %s", name) }
-func (g *target) SetEndpoints(_ *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, version string) error {
+func (g *target) SetEncodedEndpoints(_ *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, _ []byte, version string) error {
 	return g.set("endpoints", la.GetClusterName(), version)
 }
 

@@ -8,7 +8,6 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/xebec-proxy/xebec/xds"
 	"github.com/xebec-proxy/xebec/xdsclient"
@@ -38,7 +37,7 @@ type user struct {
 	has    bool // a cluster on demand was brought to it
 	// applied was brought to it while it was validated; the source's callbacks alone
 	// know it.
-	applied proto.Message
+	applied any
 	cancel  func()
 	// host is the virtual host that this one keeps, see [hosts.keeps].
 	host string
@@ -107,7 +106,9 @@ func (d *Discovery) watch(k want, u *user) (cancel func()) {
 	from := d.located(u.source, k.canonical().name)
 	switch k.typ {
 	case xds.EndpointType:
-		return follow(d, k, u, resolving(xdsclient.Endpoints(), from), d.target.SetEndpoints)
+		return follow(d, k, u, assignments(from), func(source *corev3.ConfigSource, a *assignment, version string) error {
+			return d.target.SetEncodedEndpoints(source, a.la, a.encoded, version)
+		})
 	case xds.LocalityEndpointType:
 		return d.followLocality(k, u)
 	case xds.RouteType:
@@ -132,7 +133,7 @@ func (d *Discovery) watch(k want, u *user) (cancel func()) {
 // follow watches one resource. It is set while it is looked at, for everybody
 // who wants it, so that what is wrong with it is told to the server; and when it
 // comes, for those who came later, or if it was there before a redirect led to it.
-func follow[T proto.Message](d *Discovery, k want, u *user, t xdsclient.Type[T], set func(*corev3.ConfigSource, T, string) error) func() {
+func follow[T comparable](d *Discovery, k want, u *user, t xdsclient.Type[T], set func(*corev3.ConfigSource, T, string) error) func() {
 	// Messages are made into something else at once: the bytes are enough, of what
 	// there is a lot of.
 	t.Transient = k.typ == xds.EndpointType
@@ -152,7 +153,7 @@ func follow[T proto.Message](d *Discovery, k want, u *user, t xdsclient.Type[T],
 		Change: func(v xdsclient.Update[T]) {
 			applied := u.applied
 			u.applied = nil
-			if applied == proto.Message(v.Value) {
+			if applied == any(v.Value) {
 				return
 			}
 			if err := set(u.source, v.Value, v.Version); err != nil {
