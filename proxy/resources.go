@@ -167,7 +167,10 @@ func (o *origin) same(with *origin) bool { return o.hash == with.hash }
 
 // lock takes the configuration. What is told to the Discovery meanwhile goes out
 // with unlock.
-func (r *Resources) lock() { r.mu.Lock() }
+func (r *Resources) lock() {
+	r.mu.Lock()
+	r.work.Begin()
+}
 
 func (r *Resources) unlock() {
 	r.mu.Unlock()

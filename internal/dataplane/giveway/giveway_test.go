@@ -56,6 +56,32 @@ func TestOthersGoFirst(t *testing.T) {
 	}
 }
 
+// Work that comes now and then does not count the time in between as its own.
+func TestWorkBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, given := New(), 0
+		w.yield = func() { given++ }
+		update := func(took time.Duration) {
+			w.Begin()
+			time.Sleep(took)
+			w.Between()
+		}
+		for range 10 {
+			time.Sleep(10 * time.Millisecond)
+			update(40 * time.Microsecond)
+		}
+		if given != 0 {
+			t.Errorf("small updates gave the core away %d times", given)
+		}
+		for range 10 { // without a pause
+			update(40 * time.Microsecond)
+		}
+		if given != 5 {
+			t.Errorf("ten in a row, of 40 µs each, gave the core away %d times, want 5", given)
+		}
+	})
+}
+
 func TestWorkOfSeveral(t *testing.T) {
 	w := New()
 	var wg sync.WaitGroup
