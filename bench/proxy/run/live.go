@@ -9,8 +9,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/xebec-proxy/xebec/bench/proxy/raw"
@@ -30,75 +30,49 @@ const (
 	changesPerSecond = 100
 	// liveRate is how many requests a second there are meanwhile.
 	liveRate = 10_000
-	// liveTables is how many route tables there are, and assignments, and clusters.
-	// So many that none changes twice in what the management server sends at once.
+	// liveTables is how many listeners there are, and route tables, assignments and
+	// clusters.
 	liveTables = 20
 	// arrival is how long the last change may take to be in force.
 	arrival = 10 * time.Second
 )
 
-// live is a proxy with its management server and the directory that this
-// serves.
+// live is a proxy with its management server.
 type live struct {
 	*instance
-	server    *process
-	resources string // directory
-	temp      string // beside it, on the same disk
+	source    *source
 	admin     netip.AddrPort
 	listeners []netip.AddrPort
-	upstream  upstreams
 	changes   int // so far
 }
 
 // livePrograms are those that can follow a management server.
-func livePrograms(found []program) (out []program, server string) {
-	for _, p := range found {
-		switch p.name {
-		case xebec:
-			server = p.path
-			out = append(out, p)
-		case envoy:
-			out = append(out, p)
-		}
-	}
-	return out, server
+func livePrograms(found []program) []program {
+	return slices.DeleteFunc(slices.Clone(found), func(p program) bool { return p.name != xebec && p.name != envoy })
 }
 
-// launchLive starts `xebec serve` in the background of the load's core and a proxy
-// that follows it by delta ADS, in the background as well if it is aside.
-func (m *machine) launchLive(ctx context.Context, p program, server string, aside bool) (*live, error) {
-	free, err := freeAddresses(liveTables + 3)
+// launchLive starts a source of changes in the background of the load's core and a
+// proxy that follows it by delta ADS, in the background as well if it is aside.
+func (m *machine) launchLive(ctx context.Context, p program, aside bool) (*live, error) {
+	free, err := freeAddresses(liveTables + 2)
 	if err != nil {
 		return nil, err
 	}
-	l := &live{listeners: free[:liveTables], admin: free[liveTables], upstream: m.upstream}
-	if l.resources, err = os.MkdirTemp(m.dir, "xds-"); err != nil {
+	l := &live{listeners: free[:liveTables], admin: free[liveTables]}
+	xds := free[liveTables+1]
+	dir, err := os.MkdirTemp(m.dir, "live-")
+	if err != nil {
 		return nil, err
 	}
-	if l.temp, err = os.MkdirTemp(m.dir, "next-"); err != nil {
+	if l.source, err = m.startSource(xds, l.listeners); err != nil {
 		return nil, err
 	}
-	for kind := range liveKinds() {
-		for n := range liveTables {
-			if err := l.write(kind, n); err != nil {
-				return nil, err
-			}
-		}
-	}
-	xds, status := free[liveTables+1], free[liveTables+2]
-	if err := inBackground([]int{m.loadCore}, func() error {
-		l.server, err = start("xebec serve", []int{m.loadCore}, server, "serve", "--dir", l.resources,
-			"--xds-address", xds.String(), "--admin-address", status.String(), "--log-level", "error")
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	config := filepath.Join(l.temp, "bootstrap.yaml")
-	if err := errors.Join(l.server.ready(ctx, xds), os.WriteFile(config, []byte(liveBootstrap(l.admin, xds)), 0o600)); err != nil {
+	config := filepath.Join(dir, "bootstrap.yaml")
+	if err := errors.Join(l.source.ready(ctx, xds), os.WriteFile(config, []byte(liveBootstrap(l.admin, xds)), 0o600)); err != nil {
 		l.stop()
 		return nil, err
 	}
-	l.instance = &instance{cores: []int{m.proxyCore}, dir: l.temp, listen: addresses{H1: l.listeners[0]}}
+	l.instance = &instance{cores: []int{m.proxyCore}, dir: dir, listen: addresses{H1: l.listeners[0]}}
 	begin := func() (err error) {
 		l.process, err = start(p.name, l.cores, p.path, p.args(config, 1)...)
 		return err
@@ -119,46 +93,12 @@ func (m *machine) launchLive(ctx context.Context, p program, server string, asid
 	return l, nil
 }
 
-// stop ends the proxy, if it was started, and its server.
+// stop ends the proxy, if it was started, and its source.
 func (l *live) stop() {
 	if l.instance != nil && l.process != nil {
 		l.process.stop()
 	}
-	l.server.stop()
-}
-
-// write puts a resource into the directory, in one step.
-func (l *live) write(kind string, n int) error {
-	next := filepath.Join(l.temp, "next")
-	if err := os.WriteFile(next, []byte(liveKinds()[kind](l, n)), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, filepath.Join(l.resources, fmt.Sprintf("%s-%d.yaml", kind, n)))
-}
-
-// change makes the next change: of a table, an assignment and a cluster in turn.
-func (l *live) change() error {
-	kinds := []string{"routes", "endpoints", "cluster"}
-	kind, n := kinds[l.changes%len(kinds)], l.changes/len(kinds)%liveTables
-	l.changes++
-	return l.write(kind, n)
-}
-
-// keepChanging makes changes at their rate until the context ends. It returns
-// how many.
-func (l *live) keepChanging(ctx context.Context) (int, error) {
-	tick := time.NewTicker(time.Second / changesPerSecond)
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-ctx.Done():
-			return n, nil
-		case <-tick.C:
-		}
-		if err := l.change(); err != nil {
-			return n, err
-		}
-	}
+	l.source.stop()
 }
 
 // arrived waits until the last change of each kind is in force, by the proxy's
@@ -207,11 +147,7 @@ func (l *live) missing(ctx context.Context) (string, error) {
 // changes measures, round by round, each proxy while nothing changes and while
 // much does.
 func (r *runner) changes(ctx context.Context) error {
-	found, server := livePrograms(r.found)
-	if server == "" {
-		fmt.Fprintln(r.progress, "# missing:", changing, "needs xebec, whose management server it uses")
-		return nil
-	}
+	found := livePrograms(r.found)
 	if err := moveTo([]int{r.loadCore}); err != nil {
 		return err
 	}
@@ -223,7 +159,7 @@ func (r *runner) changes(ctx context.Context) error {
 		}
 	}()
 	begin := func(p program, aside bool) (*live, error) {
-		l, err := r.launchLive(ctx, p, server, aside)
+		l, err := r.launchLive(ctx, p, aside)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", changing, p.name, err)
 		}
@@ -279,28 +215,21 @@ func (r *runner) takeLive(ctx context.Context, l, changed *live) (raw.Values, er
 	if err := r.quiet(ctx); err != nil {
 		return nil, err
 	}
-	changer, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var (
-		work sync.WaitGroup
-		made int
-		bad  error
-	)
-	begun := time.Now()
 	if changed != nil {
-		work.Go(func() {
-			bad = inBackground([]int{r.loadCore}, func() (err error) {
-				made, err = changed.keepChanging(changer)
-				return err
-			})
-		})
+		if err := changed.source.begin(r.pace.time + r.pace.warm); err != nil {
+			return nil, err
+		}
 	}
+	begun, made := time.Now(), 0
 	drive := suite{listen: overH1, args: []string{"-rate", fmt.Sprint(liveRate), "-sleep", "-connections", "64"}}
 	v, err := r.byEngine(ctx, drive, l.instance, pids)
 	took := time.Since(begun)
-	cancel()
-	work.Wait()
-	if err := errors.Join(err, bad); err != nil {
+	if changed != nil {
+		before, bad := changed.changes, error(nil)
+		changed.changes, bad = changed.source.end()
+		made, err = changed.changes-before, errors.Join(err, bad)
+	}
+	if err != nil {
 		return nil, err
 	}
 	v["changes"] = float64(int(float64(made)/took.Seconds()*10)) / 10

@@ -2,33 +2,11 @@ package main
 
 import (
 	"bytes"
-	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/xebec-proxy/xebec/bench/proxy/raw"
 )
-
-func TestChangesTakeTurns(t *testing.T) {
-	dir := t.TempDir()
-	at := netip.MustParseAddrPort("127.0.0.1:1")
-	l := &live{resources: dir, temp: t.TempDir(), listeners: make([]netip.AddrPort, liveTables), upstream: upstreams{A1: at, B1: at}}
-	for range 3*liveTables + 2 {
-		if err := l.change(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, want := range map[string]string{
-		"routes-0.yaml": mark(61), "endpoints-0.yaml": mark(62), "cluster-0.yaml": mark(3), "routes-1.yaml": mark(4), "cluster-19.yaml": mark(60),
-	} {
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil || !strings.Contains(string(b), want) {
-			t.Errorf("%s has no %s: %v\n%s", name, want, err, b)
-		}
-	}
-}
 
 func TestTableOfChanges(t *testing.T) {
 	lines := []raw.Line{

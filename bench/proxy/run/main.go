@@ -145,6 +145,9 @@ func (o *options) prepare(ctx context.Context, progress, record io.Writer) (*run
 		return nil, err
 	}
 	m, err := newMachine(o, load, wrk, o.pace())
+	if err == nil && wanted(o.only, changing) {
+		m.source, err = build(ctx, ".", "./source", o.bin+"/source")
+	}
 	if err != nil {
 		return nil, err
 	}

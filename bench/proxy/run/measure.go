@@ -22,7 +22,7 @@ const maxWrong = 0.001
 type machine struct {
 	proxyCore, loadCore int
 	dir, user           string
-	load, wrk           string // programs
+	load, wrk, source   string // programs
 	upstream            upstreams
 	pace                pace
 	profile             string // file for a profile of Xebec, or ""

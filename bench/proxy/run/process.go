@@ -41,19 +41,28 @@ type process struct {
 
 // start starts a program on cores. It inherits them, as do its children.
 func start(name string, cores []int, path string, args ...string) (*process, error) {
+	p := newProcess(name, path, args...)
+	return p, p.start(cores)
+}
+
+func newProcess(name, path string, args ...string) *process {
 	p := &process{name: name, cmd: exec.Command(path, args...), out: &bytes.Buffer{}, exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.cmd.WaitDelay = time.Second
 	// Nothing that this program starts outlives it.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return p
+}
+
+func (p *process) start(cores []int) error {
 	if err := bound(cores, p.cmd.Start); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
+		return fmt.Errorf("starting %s: %w", p.name, err)
 	}
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.exited)
 	}()
-	return p, nil
+	return nil
 }
 
 // bound calls a function that starts a process on a thread bound to cores.
