@@ -262,6 +262,7 @@ func (r *Resources) dropWarming(s *clusterSlot) {
 // release ends what keeps a cluster up to date.
 func (r *Resources) release(e *clusterEntry) {
 	e.halt()
+	e.Ended()
 	e.lease.End()
 	r.detachEDS(e)
 	for _, u := range e.secrets {

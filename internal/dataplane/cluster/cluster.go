@@ -121,6 +121,7 @@ func New(c *clusterv3.Cluster, o Options) (*Cluster, error) {
 	}
 	cl.Stats = newStats(o.Registry, cl.breakers, cl.matches, usesTLS(c))
 	cl.Stats.registerHash(o.Registry, cl.LB.Policy)
+	cl.Stats.registerSubsets(o.Registry, cl.LB.Subsets)
 	if cl.kind == kindEDS {
 		cl.Stats.registerDiscovery(o.Registry)
 	}
@@ -235,7 +236,6 @@ func unbuilt(c *clusterv3.Cluster) []field {
 		{"transport_socket_matcher", c.GetTransportSocketMatcher() != nil},
 		{"stats_matcher", c.GetStatsMatcher() != nil},
 		{"per_connection_buffer_high_watermark_timeout", c.GetPerConnectionBufferHighWatermarkTimeout().AsDuration() != 0},
-		{"lb_subset_config", c.GetLbSubsetConfig() != nil && c.GetLoadBalancingPolicy() == nil},
 		{"upstream_connection_options.set_local_interface_name_on_upstream_connections", c.GetUpstreamConnectionOptions().GetSetLocalInterfaceNameOnUpstreamConnections()},
 		{"upstream_connection_options.happy_eyeballs_config", c.GetUpstreamConnectionOptions().GetHappyEyeballsConfig() != nil},
 		{"filters", len(c.GetFilters()) > 0},
@@ -366,7 +366,7 @@ func (c *Cluster) ApplyRuntime(rt Runtime) {
 		return
 	}
 	next.PanicThreshold, next.ActiveRequestBias = c.panicThreshold, c.activeRequestBias
-	c.hash(&next, before)
+	c.prepare(&next, before)
 	c.hosts.Store(&next)
 }
 

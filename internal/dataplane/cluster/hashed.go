@@ -65,7 +65,7 @@ func (c *Cluster) hash(set, before *HostSet) {
 	set.Hashed = make([]HashTable, len(set.Priorities))
 	for i := range set.Priorities {
 		t := &set.Hashed[i]
-		t.gather(&set.Priorities[i], loads.Panic[i], &c.LB, c.locality)
+		t.gather(&set.Priorities[i], loads.Panic[i], &c.LB, c.locality, set.flat)
 		if before == nil || i >= len(before.Hashed) || !t.take(&before.Hashed[i]) {
 			t.build(&c.LB)
 		}
@@ -76,8 +76,8 @@ func (c *Cluster) hash(set, before *HostSet) {
 }
 
 // gather finds the members.
-func (t *HashTable) gather(p *Priority, panics bool, conf *LBConfig, local Locality) {
-	if !conf.LocalityWeighted {
+func (t *HashTable) gather(p *Priority, panics bool, conf *LBConfig, local Locality, flat bool) {
+	if !conf.LocalityWeighted || flat {
 		hosts := p.Healthy
 		if panics {
 			hosts = p.Hosts

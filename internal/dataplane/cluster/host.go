@@ -10,6 +10,7 @@ import (
 
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
+	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 )
 
 // Locality is where hosts are (envoy.config.core.v3.Locality).
@@ -53,7 +54,8 @@ type Attributes struct {
 	// (TS-23).
 	TransportSocket int
 
-	zone *CodeTree
+	zone    *CodeTree
+	subsets *subset.Memberships // nil in clusters without
 }
 
 // ZoneCodes are the counters zone.<this proxy's zone>.<the host's zone>, nil

@@ -22,8 +22,11 @@ type HostSet struct {
 	ActiveRequestBias float64
 	// Hashed are the tables of policies that hash, by priority; nil of others.
 	Hashed []HashTable
+	// Subsets are those of the cluster (LB-15); nil of most.
+	Subsets *Subsets
 
 	drop Drop
+	flat bool // its localities have no weights
 }
 
 // Priority is the hosts of one priority.
@@ -79,10 +82,14 @@ func buildPriorities(hosts []*Host, weights map[localityKey]uint32) []Priority {
 
 func (p *Priority) add(h *Host, weights map[localityKey]uint32) {
 	a := h.Attributes()
-	l := p.locality(a.Locality, weights[localityKey{a.Priority, a.Locality}])
+	p.put(p.locality(a.Locality, weights[localityKey{a.Priority, a.Locality}]), h, h.Health(), h.Excluded())
+}
+
+// put adds a host to the priority and to one of its localities.
+func (p *Priority) put(l *LocalityHosts, h *Host, health Health, excluded bool) {
 	p.Hosts = append(p.Hosts, h)
 	l.Hosts = append(l.Hosts, h)
-	switch h.Health() {
+	switch health {
 	case Healthy:
 		p.Healthy = append(p.Healthy, h)
 		l.Healthy = append(l.Healthy, h)
@@ -90,7 +97,7 @@ func (p *Priority) add(h *Host, weights map[localityKey]uint32) {
 		p.Degraded = append(p.Degraded, h)
 		l.Degraded = append(l.Degraded, h)
 	}
-	if h.Excluded() {
+	if excluded {
 		p.Excluded = append(p.Excluded, h)
 		l.Excluded++
 	}

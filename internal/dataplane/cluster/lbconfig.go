@@ -15,8 +15,11 @@ import (
 	randomv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/random/v3"
 	ringhashv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/ring_hash/v3"
 	roundrobinv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/round_robin/v3"
+	subsetv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/subset/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 )
 
 // LBPolicy is how a host is chosen.
@@ -55,7 +58,13 @@ type LBConfig struct {
 	PanicThreshold uint32
 	// Hash is set of policies that hash.
 	Hash HashConfig
+	// Subsets divides the hosts, among which Policy chooses then (LB-15); nil
+	// of most clusters.
+	Subsets *subset.Config
 }
+
+// Asks tells whether the choice of a host depends on the request.
+func (conf *LBConfig) Asks() bool { return conf.Policy.Hashes() || conf.Subsets != nil }
 
 const lbPackage = "envoy.extensions.load_balancing_policies."
 
@@ -69,7 +78,7 @@ func newLBConfig(c *clusterv3.Cluster) (LBConfig, error) {
 		return conf, errors.New("common_lb_config.override_host_status: known but not built; remove it")
 	}
 	if c.GetLoadBalancingPolicy() == nil {
-		return conf, conf.fromEnum(c)
+		return conf, errors.Join(conf.fromEnum(c), conf.subsetsFromCluster(c.GetLbSubsetConfig()))
 	}
 	if c.GetLbSubsetConfig() != nil {
 		return conf, errors.New("cluster: load_balancing_policy cannot be combined with lb_subset_config")
@@ -77,7 +86,13 @@ func newLBConfig(c *clusterv3.Cluster) (LBConfig, error) {
 	if common.GetLocalityConfigSpecifier() != nil || common.GetConsistentHashingLbConfig() != nil {
 		return conf, errors.New("cluster: load_balancing_policy cannot be combined with partial fields (zone_aware_lb_config, locality_weighted_lb_config, consistent_hashing_lb_config) of common_lb_config")
 	}
-	return conf, conf.fromPolicies(c)
+	missing, err := conf.fromPolicies(c.GetName(), "load_balancing_policy.", c.GetLoadBalancingPolicy())
+	if err == nil && missing != nil {
+		// Envoy's text.
+		err = fmt.Errorf("cluster: didn't find a registered load balancer factory implementation for cluster: '%s' with names from [%s]",
+			c.GetName(), strings.Join(missing, ", "))
+	}
+	return conf, err
 }
 
 // errProvided is Envoy's text.
@@ -110,6 +125,9 @@ func (conf *LBConfig) fromEnum(c *clusterv3.Cluster) error {
 	case clusterv3.Cluster_RING_HASH, clusterv3.Cluster_MAGLEV:
 		return conf.hashFromEnum(c)
 	case clusterv3.Cluster_CLUSTER_PROVIDED:
+		if len(c.GetLbSubsetConfig().GetSubsetSelectors()) > 0 {
+			return errors.New("cluster: LB policy CLUSTER_PROVIDED cannot be combined with lb_subset_config") // Envoy's text
+		}
 		return errProvided(c.GetName())
 	case clusterv3.Cluster_LOAD_BALANCING_POLICY_CONFIG:
 		return errors.New("cluster: field load_balancing_policy need to be set") // Envoy's text
@@ -118,25 +136,23 @@ func (conf *LBConfig) fromEnum(c *clusterv3.Cluster) error {
 	}
 }
 
-// fromPolicies takes the first policy of the list that is known. One that is
-// known to Envoy but not built is an error: to skip it would quietly balance
-// otherwise than Envoy does.
-func (conf *LBConfig) fromPolicies(c *clusterv3.Cluster) error {
-	var names []string
-	for i, p := range c.GetLoadBalancingPolicy().GetPolicies() {
+// fromPolicies takes the first policy of the list that is known; missing, not
+// nil, are the names of all if there is none. One that is known to Envoy but not
+// built is an error: to skip it would quietly balance otherwise than Envoy does.
+func (conf *LBConfig) fromPolicies(cluster, path string, list *clusterv3.LoadBalancingPolicy) (missing []string, err error) {
+	missing = []string{}
+	for i, p := range list.GetPolicies() {
 		ext := p.GetTypedExtensionConfig()
-		names = append(names, ext.GetName())
-		known, err := conf.fromTyped(c.GetName(), ext.GetTypedConfig())
+		missing = append(missing, ext.GetName())
+		known, err := conf.fromTyped(cluster, ext.GetTypedConfig())
 		if err != nil {
-			return fmt.Errorf("load_balancing_policy.policies[%d].typed_extension_config.%w", i, err)
+			return nil, fmt.Errorf("%spolicies[%d].typed_extension_config.%w", path, i, err)
 		}
 		if known {
-			return nil
+			return nil, nil
 		}
 	}
-	// Envoy's text.
-	return fmt.Errorf("cluster: didn't find a registered load balancer factory implementation for cluster: '%s' with names from [%s]",
-		c.GetName(), strings.Join(names, ", "))
+	return missing, nil
 }
 
 func (conf *LBConfig) fromTyped(name string, config *anypb.Any) (known bool, err error) {
@@ -175,13 +191,19 @@ func (conf *LBConfig) fromTyped(name string, config *anypb.Any) (known bool, err
 			return false, err
 		}
 		return true, conf.maglev(&m)
+	case lbPackage + "subset.v3.Subset":
+		var m subsetv3.Subset
+		if err := config.UnmarshalTo(&m); err != nil {
+			return false, fmt.Errorf("typed_config: %w", err)
+		}
+		return true, conf.subsetsFromPolicy(name, &m)
 	case lbPackage + "cluster_provided.v3.ClusterProvided":
 		return false, fmt.Errorf("typed_config: %w", errProvided(name))
 	}
 	rest, ours := strings.CutPrefix(policy, lbPackage)
 	kind, _, _ := strings.Cut(rest, ".")
 	if ours && slices.Contains(unbuiltPolicies(), kind) {
-		return false, fmt.Errorf("typed_config: %s is known but not built; use round_robin, least_request, random, ring_hash or maglev", policy)
+		return false, fmt.Errorf("typed_config: %s is known but not built; use round_robin, least_request, random, ring_hash, maglev or subset", policy)
 	}
 	return false, nil
 }
@@ -190,7 +212,7 @@ func (conf *LBConfig) fromTyped(name string, config *anypb.Any) (known bool, err
 func unbuiltPolicies() []string {
 	return []string{
 		"client_side_weighted_round_robin", "dynamic_modules", "load_aware_locality", "override_host",
-		"pick_first", "random_subsetting", "subset", "wrr_locality",
+		"pick_first", "random_subsetting", "wrr_locality",
 	}
 }
 

@@ -145,6 +145,7 @@ type Stats struct {
 	Discovery *DiscoveryStats
 
 	hash     hashGauges
+	subsets  *subsetGauge // nil of clusters without
 	breakers [routePriorities]breakerGauges
 	matches  []stats.Counter // total_match_count of the transport socket matches; last the default
 	leds     func() *LEDSStats

@@ -77,7 +77,7 @@ func (c *Cluster) store(h *Host, attrs *Attributes, before *Host) {
 	if before != nil {
 		same := before.Attributes()
 		without := *same
-		without.zone = nil // follows from the locality
+		without.zone, without.subsets = nil, nil // they follow from the others
 		if without == *attrs {
 			h.attrs.Store(same)
 			return
@@ -86,6 +86,9 @@ func (c *Cluster) store(h *Host, attrs *Attributes, before *Host) {
 	a := *attrs
 	if c.localZone != "" && a.Locality.Zone != "" {
 		a.zone = c.Stats.Codes.Zone(c.localZone, a.Locality.Zone)
+	}
+	if c.LB.Subsets != nil {
+		a.subsets = c.LB.Subsets.Of(a.Metadata)
 	}
 	h.attrs.Store(&a)
 }
@@ -188,8 +191,17 @@ func (c *Cluster) publish(priorities []Priority) {
 		ActiveRequestBias:      c.activeRequestBias,
 		drop:                   c.assignment.drop,
 	}
-	c.hash(set, c.hosts.Load())
+	c.prepare(set, c.hosts.Load())
 	c.hosts.Store(set)
+}
+
+// prepare adds to a set what the policy needs besides the hosts.
+func (c *Cluster) prepare(set, before *HostSet) {
+	if c.LB.Subsets != nil {
+		c.divide(set, before)
+		return
+	}
+	c.hash(set, before)
 }
 
 // PublishGauges sets the gauges that are computed when they are looked at:
@@ -205,6 +217,9 @@ func (c *Cluster) PublishGauges() {
 	sink.GaugeSet(s.WarmingState, flag(!c.isReady()))
 	if c.kind == kindStrictDNS || c.kind == kindEDS {
 		sink.GaugeSet(s.MaxHostWeight, int64(maxWeight(c.Hosts())))
+	}
+	if c.LB.Subsets != nil {
+		c.gaugeSubsets(c.Hosts().Subsets)
 	}
 	for p, b := range c.breakers {
 		b.publish(sink, &s.breakers[p])

@@ -6,6 +6,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/consistent"
 	"github.com/xebec-proxy/xebec/internal/dataplane/priority"
+	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 )
 
 // Rand is a source of random numbers; it is used on one worker.
@@ -29,6 +30,9 @@ type Context struct {
 	Reselect int
 	// Hasher is asked by policies that hash; nil has no hash.
 	Hasher Hasher
+	// Criteria are what clusters with subsets look for in the metadata of hosts;
+	// nil looks for nothing.
+	Criteria *subset.Criteria
 }
 
 // picker is the one Picker: the policies differ only in their tables.
@@ -70,6 +74,14 @@ type table struct {
 // NewPicker makes the picker of one worker and cluster. shard counts
 // lb_healthy_panic.
 func NewPicker(c *cluster.Cluster, random Rand, shard cluster.Incrementer) Picker {
+	p := newPicker(c, random, shard)
+	if c.LB.Subsets != nil {
+		return &divided{picker: p}
+	}
+	return p
+}
+
+func newPicker(c *cluster.Cluster, random Rand, shard cluster.Incrementer) *picker {
 	p := &picker{cluster: c, random: random, shard: shard}
 	if c.LB.Hash.BalanceFactor > 0 {
 		p.shuffle = &consistent.Shuffle{}
@@ -79,7 +91,12 @@ func NewPicker(c *cluster.Cluster, random Rand, shard cluster.Incrementer) Picke
 
 // Pick implements Picker.
 func (p *picker) Pick(ctx *Context) *cluster.Host {
-	if set := p.cluster.Hosts(); set != p.set {
+	return p.among(p.cluster.Hosts(), ctx)
+}
+
+// among is Pick out of a set of hosts.
+func (p *picker) among(set *cluster.HostSet, ctx *Context) *cluster.Host {
+	if set != p.set {
 		p.rebuild(set)
 	}
 	if p.cluster.LB.Policy.Hashes() {

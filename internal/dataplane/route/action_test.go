@@ -421,7 +421,7 @@ func TestDirectResponseElsewhere(t *testing.T) {
 	}
 }
 
-// Proves RT-25, RT-26.
+// Proves RT-26. Partly proves RT-25.
 func TestRouteAttributes(t *testing.T) {
 	tab := newTable(t, `
 name: table

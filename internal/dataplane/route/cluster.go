@@ -9,6 +9,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/xebec-proxy/xebec/filter/header"
+	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 )
 
 const authorityID = header.Authority
@@ -31,6 +32,7 @@ type WeightedEntry struct {
 	request  mutation
 	response mutation
 	filters  perFilter
+	criteria *subset.Criteria // with those of its route; nil without
 }
 
 // clusterChoice is how a route picks its cluster (RT-15).
@@ -43,7 +45,7 @@ type clusterChoice struct {
 	random   string                      // the header with the random number, or ""
 }
 
-func (b *builder) clusterChoice(path string, a *routev3.RouteAction) clusterChoice {
+func (b *builder) clusterChoice(path string, a *routev3.RouteAction, criteria *subset.Criteria) clusterChoice {
 	switch s := a.GetClusterSpecifier().(type) {
 	case *routev3.RouteAction_Cluster:
 		b.cluster(path+".cluster", "cluster", s.Cluster)
@@ -54,7 +56,7 @@ func (b *builder) clusterChoice(path string, a *routev3.RouteAction) clusterChoi
 		}
 		return clusterChoice{byHeader: headerName(s.ClusterHeader)}
 	case *routev3.RouteAction_WeightedClusters:
-		return b.weighted(path+".weighted_clusters", s.WeightedClusters)
+		return b.weighted(path+".weighted_clusters", s.WeightedClusters, criteria)
 	case nil:
 		b.fail(path, errors.New("no cluster is given: write cluster, cluster_header or weighted_clusters"))
 	}
@@ -74,7 +76,7 @@ func (b *builder) cluster(path, kind, name string) {
 	}
 }
 
-func (b *builder) weighted(path string, w *routev3.WeightedCluster) clusterChoice {
+func (b *builder) weighted(path string, w *routev3.WeightedCluster, criteria *subset.Criteria) clusterChoice {
 	b.only(path, w, "clusters", "total_weight", "runtime_key_prefix", "header_name")
 	c := clusterChoice{random: headerName(w.GetHeaderName())}
 	if w.GetRuntimeKeyPrefix() != "" {
@@ -83,7 +85,7 @@ func (b *builder) weighted(path string, w *routev3.WeightedCluster) clusterChoic
 	for i, k := range w.GetClusters() {
 		p := index(path+".clusters", i)
 		b.only(p, k, "name", "cluster_header", "weight", "request_headers_to_add", "request_headers_to_remove",
-			"response_headers_to_add", "response_headers_to_remove", "typed_per_filter_config", "host_rewrite_literal")
+			"response_headers_to_add", "response_headers_to_remove", "typed_per_filter_config", "host_rewrite_literal", "metadata_match")
 		switch {
 		case k.GetName() != "" && k.GetClusterHeader() != "":
 			b.fail(p, errors.New("Only one of name or cluster_header can be specified")) //nolint:staticcheck // Envoy's text
@@ -99,6 +101,7 @@ func (b *builder) weighted(path string, w *routev3.WeightedCluster) clusterChoic
 			request:  b.mutation(p, requestHeaders, k.GetRequestHeadersToAdd(), k.GetRequestHeadersToRemove()),
 			response: b.mutation(p, responseHeaders, k.GetResponseHeadersToAdd(), k.GetResponseHeadersToRemove()),
 			filters:  b.perFilter(p+".typed_per_filter_config", k.GetTypedPerFilterConfig()),
+			criteria: criteria.Merged(k.GetMetadataMatch()),
 		}
 		if w.GetRuntimeKeyPrefix() != "" {
 			e.key = w.GetRuntimeKeyPrefix() + "." + k.GetName()

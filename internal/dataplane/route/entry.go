@@ -11,6 +11,7 @@ import (
 
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/hashpolicy"
+	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 	"github.com/xebec-proxy/xebec/internal/dataplane/vhoststats"
 )
 
@@ -52,6 +53,7 @@ type Entry struct {
 	upgrades map[string]bool
 	connect  *Connect
 	hash     *hashpolicy.Policy // nil without
+	criteria *subset.Criteria   // nil without
 
 	redirect *redirect
 	direct   *direct
@@ -113,8 +115,9 @@ func (b *builder) forward(path string, a *routev3.RouteAction, e *Entry) {
 		"regex_rewrite", "path_rewrite_policy", "path_rewrite", "host_rewrite_literal", "auto_host_rewrite",
 		"host_rewrite_header", "host_rewrite_path_regex", "host_rewrite", "append_x_forwarded_host", "timeout", "idle_timeout",
 		"flush_timeout", "retry_policy", "priority", "max_grpc_timeout", "grpc_timeout_offset", "upgrade_configs", "max_stream_duration",
-		"hash_policy")
-	e.clusters = b.clusterChoice(path, a)
+		"hash_policy", "metadata_match")
+	e.criteria = e.criteria.Merged(a.GetMetadataMatch())
+	e.clusters = b.clusterChoice(path, a, e.criteria)
 	e.notFound = notFoundStatus(a.GetClusterNotFoundResponseCode())
 	e.rewrite = b.pathRewrite(path, a, &e.path)
 	e.host = b.hostRewrite(path, a)
@@ -200,6 +203,15 @@ func (e *Entry) Retry() *RetryPolicy { return e.retry }
 
 // HashPolicy is what balancers that hash take of a request (RT-24), or nil.
 func (e *Entry) HashPolicy() *hashpolicy.Policy { return e.hash }
+
+// Criteria are what hosts must have in their metadata where the request goes
+// (RT-25), or nil.
+func (e *Entry) Criteria(t Target) *subset.Criteria {
+	if t.Weighted != nil {
+		return t.Weighted.criteria
+	}
+	return e.criteria
+}
 
 // Priority is 0 for default and 1 for high priority (RT-26).
 func (e *Entry) Priority() uint8 {

@@ -4,15 +4,30 @@ import (
 	"github.com/xebec-proxy/xebec/filter/header"
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/hashpolicy"
+	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 )
 
 // pick chooses the host of an attempt. What it depends on is computed if the
 // cluster asks for it.
 func (f *Filter) pick() *cluster.Host {
-	if !f.c.Cfg.LB.Policy.Hashes() {
+	conf := &f.c.Cfg.LB
+	if !conf.Asks() {
 		return f.c.Pick(nil)
 	}
+	if conf.Subsets != nil {
+		f.choice.Criteria = f.criteria()
+	}
 	return f.c.Pick(&f.choice)
+}
+
+// criteria are what hosts must have in their metadata: those of the route, and
+// those that the request's own metadata say in their place (RT-25).
+func (f *Filter) criteria() *subset.Criteria {
+	c := f.entry.Criteria(f.target)
+	if own, ok := f.info.Metadata[subset.Namespace]; ok {
+		return c.With(own)
+	}
+	return c
 }
 
 // Hash implements lb.Hasher (RT-24), on the request as it is sent.

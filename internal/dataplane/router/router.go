@@ -153,6 +153,7 @@ func (f *Filter) reset(cfg *Config, h Host) {
 	f.also.n = 0
 	f.tunnel, f.granted = noTunnel, false
 	f.cookies.reset()
+	f.choice.Criteria = nil
 	f.complete = -1
 }
 

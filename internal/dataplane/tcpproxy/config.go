@@ -16,6 +16,7 @@ import (
 
 	"github.com/xebec-proxy/xebec/internal/dataplane/accesslog"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
+	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 )
 
 // Stats are "tcp.<prefix>." (NF-08). What belongs to parts that are not built is
@@ -56,12 +57,14 @@ type Config struct {
 	log         logging
 	onDemand    *onDemand // nil: clusters are not discovered on demand
 	hash        hashBy
+	criteria    *subset.Criteria // nil without
 	Stats       Stats
 }
 
 type weight struct {
-	name string
-	upTo uint64
+	name     string
+	upTo     uint64
+	criteria *subset.Criteria // with those of the filter; nil without
 }
 
 // Env is what the filter is built with.
@@ -78,6 +81,7 @@ type Env struct {
 // New reads the filter's configuration.
 func New(c *tcpv3.TcpProxy, env *Env) (*Config, error) {
 	out := &Config{idle: time.Hour, attempts: 1, bufferLimit: env.BufferLimit, hash: readHashPolicy(c.GetHashPolicy())}
+	out.criteria = out.criteria.Merged(c.GetMetadataMatch())
 	env.Stats.Scope("tcp." + c.GetStatPrefix()).Fill(&out.Stats)
 	if d := c.GetIdleTimeout(); d != nil {
 		out.idle = d.AsDuration()
@@ -108,12 +112,9 @@ func (c *Config) readClusters(m *tcpv3.TcpProxy, env *Env) error {
 		c.cluster = s.Cluster
 		return nil
 	case *tcpv3.TcpProxy_WeightedClusters:
-		for i, w := range s.WeightedClusters.GetClusters() {
-			if w.GetMetadataMatch() != nil {
-				return fmt.Errorf("weighted_clusters.clusters[%d].metadata_match: known but not built in this version", i)
-			}
+		for _, w := range s.WeightedClusters.GetClusters() {
 			c.total += uint64(w.GetWeight())
-			c.weighted = append(c.weighted, weight{w.GetName(), c.total})
+			c.weighted = append(c.weighted, weight{w.GetName(), c.total, c.criteria.Merged(w.GetMetadataMatch())})
 		}
 		if c.total > math.MaxUint32 {
 			return fmt.Errorf("weighted_clusters: The sum of weights of all upstream clusters of tcp proxy %s exceeds %d.", m.GetStatPrefix(), uint32(math.MaxUint32)) //nolint:staticcheck,revive // Envoy's text
@@ -145,7 +146,7 @@ func (c *Config) wait(attempts int, random uint64) time.Duration {
 func refuse(c *tcpv3.TcpProxy) error {
 	var names []string
 	for name, set := range map[string]bool{
-		"tunneling_config": c.GetTunnelingConfig() != nil, "metadata_match": c.GetMetadataMatch() != nil,
+		"tunneling_config":            c.GetTunnelingConfig() != nil,
 		"on_demand.resources_locator": c.GetOnDemand().GetResourcesLocator() != "", "proxy_protocol_tlvs": len(c.GetProxyProtocolTlvs()) > 0,
 		"max_early_data_bytes": c.GetMaxEarlyDataBytes() != nil, "upstream_connect_mode": c.GetUpstreamConnectMode() != 0,
 		"downstream_idle_timeout": c.GetDownstreamIdleTimeout() != nil, "upstream_idle_timeout": c.GetUpstreamIdleTimeout() != nil,
@@ -162,16 +163,18 @@ func refuse(c *tcpv3.TcpProxy) error {
 	return fmt.Errorf("%s: known but not built in this version", strings.Join(names, ", "))
 }
 
-// pick is the cluster of a connection.
-func (c *Config) pick(random uint64) string {
+// pick is the cluster of a connection, and what its hosts must have in their
+// metadata.
+func (c *Config) pick(random uint64) (name string, criteria *subset.Criteria) {
 	if len(c.weighted) == 0 {
-		return c.cluster
+		return c.cluster, c.criteria
 	}
 	n := random % c.total
 	for _, w := range c.weighted {
 		if n < w.upTo {
-			return w.name
+			return w.name, w.criteria
 		}
 	}
-	return c.weighted[len(c.weighted)-1].name
+	last := &c.weighted[len(c.weighted)-1]
+	return last.name, last.criteria
 }

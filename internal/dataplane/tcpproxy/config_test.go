@@ -120,7 +120,6 @@ func TestRefusedConfigurations(t *testing.T) {
 		`"accessLogOptions": {}, "flushAccessLogOnConnected": true`:                                        "Only one of flush_access_log_on_connected or access_log_options can be specified.",
 		`"accessLogOptions": {}, "accessLogFlushInterval": "1s"`:                                           "Only one of access_log_flush_interval or access_log_options can be specified.",
 		`"backoffOptions": {"baseInterval": "2s", "maxInterval": "1s"}`:                                    "backoff_options.max_interval: must be greater than or equal to the base_interval",
-		`"metadataMatch": {"filterMetadata": {"envoy.lb": {"a": "b"}}}`:                                    "metadata_match: known but not built in this version",
 		`"tunnelingConfig": {"hostname": "a"}, "maxEarlyDataBytes": 1`:                                     "max_early_data_bytes, tunneling_config: known but not built in this version",
 		`"checkDrainClose": true, "downstreamIdleTimeout": "1s"`:                                           "check_drain_close, downstream_idle_timeout: known but not built in this version",
 		`"upstreamIdleTimeout": "1s", "proxyProtocolTlvMergePolicy": "OVERWRITE_BY_TYPE_IF_EXISTS_OR_ADD"`: "proxy_protocol_tlv_merge_policy, upstream_idle_timeout: known but not built in this version",

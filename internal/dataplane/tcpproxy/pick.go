@@ -7,6 +7,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/hashpolicy"
 	"github.com/xebec-proxy/xebec/internal/dataplane/lb"
+	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 )
 
 // hashBy is what balancers that hash take of a connection: the hash_policy, of
@@ -26,10 +27,14 @@ func readHashPolicy(list []*typev3.HashPolicy) (by hashBy) {
 // pick chooses the host of an attempt. What it depends on is computed if the
 // cluster asks for it.
 func (s *session) pick() *cluster.Host {
-	if !s.cl.Cfg.LB.Policy.Hashes() {
+	if !s.cl.Cfg.LB.Asks() {
 		return s.cl.Pick(nil)
 	}
-	return s.cl.Pick(&lb.Context{Hasher: s})
+	ctx := lb.Context{Hasher: s, Criteria: s.criteria}
+	if own, ok := s.info.Metadata[subset.Namespace]; ok {
+		ctx.Criteria = ctx.Criteria.With(own)
+	}
+	return s.cl.Pick(&ctx)
 }
 
 // Hash implements lb.Hasher.

@@ -9,6 +9,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
 	"github.com/xebec-proxy/xebec/internal/dataplane/pool"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
+	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 )
 
 // Proxy is the filter as the last of a chain.
@@ -44,7 +45,8 @@ type session struct {
 	info *filter.StreamInfo
 
 	cl       *pool.Cluster
-	host     *cluster.Host // tried last
+	criteria *subset.Criteria // of the route; nil without
+	host     *cluster.Host    // tried last
 	up       *pool.TCP
 	open     bool // the upstream connection is
 	served   bool // it was
@@ -64,7 +66,8 @@ type session struct {
 }
 
 func (s *session) begin() {
-	name := s.cfg.pick(s.w.Loop.Random())
+	var name string
+	name, s.criteria = s.cfg.pick(s.w.Loop.Random())
 	s.cl = s.clusters().Cluster(name)
 	if s.cl == nil {
 		if !s.await(name) {
