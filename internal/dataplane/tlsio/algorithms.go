@@ -194,8 +194,11 @@ func signatures() []suite {
 }
 
 func sigAlgName(id tls.SignatureScheme) string {
+	if id == 0 { // a peer without a certificate, in most handshakes
+		return ""
+	}
 	for _, s := range signatures() {
-		if s.id == uint16(id) && id != 0 {
+		if s.id == uint16(id) {
 			return s.name
 		}
 	}

@@ -194,3 +194,7 @@ func (p *peerConfig) local(*wire) *certificate {
 // Config is the configuration of a connection with these options for package
 // crypto/tls, for connections that are not a worker's. Not to be changed.
 func (c *ClientContext) Config(o ClientSessionOptions) *tls.Config { return c.peer(o).cfg }
+
+func (*ClientContext) answers() bool { return false }
+
+func (*ClientContext) asks() bool { return true }

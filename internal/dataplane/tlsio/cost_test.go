@@ -118,7 +118,7 @@ func idleBytes(tb testing.TB, version tlsv3.TlsParameters_TlsProtocol, request i
 	after := heap()
 	runtime.KeepAlive(keep)
 	for _, s := range keep {
-		if s.wire.out != nil || s.wire.kept != nil || s.wire.borrowed != nil || s.wire.shared != nil {
+		if s.wire.out != nil || s.wire.kept != nil || s.wire.borrowed != nil || s.wire.hands != nil {
 			tb.Fatal("an idle session holds a buffer")
 		}
 	}

@@ -7,9 +7,9 @@
 // messages it is built from that Xebec does not act on is refused by name.
 //
 // A [Session] is one connection's TLS. It belongs to one worker, which feeds
-// it what the socket received and sends what it puts out. Only the handshake
-// runs elsewhere, on a goroutine of its own, because it may sign, verify and
-// wait; it reports back through the worker's queue:
+// it what the socket received and sends what it puts out. Only what computes
+// long in the handshake, where it signs, verifies and agrees on keys, runs
+// elsewhere, on goroutines, and reports back through the worker's queue:
 //
 //	s := serverContext.NewSession(tlsio.ConnInfo{Local: local, Remote: remote})
 //	s.Start(ctx, loop.Post, flush, func(err error) { … })

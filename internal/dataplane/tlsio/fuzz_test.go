@@ -20,7 +20,6 @@ func FuzzFeed(f *testing.F) {
 	}
 	hello := bytes.Clone(c.Output())
 	c.Abort(nil)
-	w.turn()
 	f.Add(hello, 1)
 	f.Add(hello, 100)
 	f.Add(append(bytes.Clone(hello), hello...), 3000)

@@ -86,7 +86,7 @@ func (c *ServerContext) NewSession(conn ConnInfo) *Session {
 	return s
 }
 
-// forClient runs on the handshake's goroutine once the ClientHello is there.
+// forClient runs within the handshake once the ClientHello is there.
 func (c *ServerContext) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	w, ok := hello.Conn.(*wire)
 	if !ok {
@@ -198,3 +198,7 @@ func (c *common) acceptPeer(cs *tls.ConnectionState, n Negotiated, want expectat
 }
 
 func (*ServerContext) local(w *wire) *certificate { return w.chosen }
+
+func (*ServerContext) answers() bool { return true }
+
+func (c *ServerContext) asks() bool { return c.cfg.ClientAuth != tls.NoClientCert }

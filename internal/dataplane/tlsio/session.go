@@ -15,9 +15,10 @@ type ConnInfo struct {
 	Local, Remote net.Addr
 }
 
-// Session is the TLS of one connection. Except for the handshake, which runs
-// on a goroutine of its own between Start and the call of done, it belongs to
-// one worker: all methods are called there and nowhere else. It does no I/O.
+// Session is the TLS of one connection. Except for the costly parts of the
+// handshake, which run on goroutines of their own between Start and the call of
+// done, it belongs to one worker: all methods are called there and nowhere else. It
+// does no I/O.
 //
 // Every call may leave something to send: look at Output after Read, Write,
 // CloseNotify and in the callbacks of Start.
@@ -40,7 +41,7 @@ type Session struct {
 	info    *Info // made when first asked for
 }
 
-// outcome is what the handshake's goroutine hands to the worker.
+// outcome is what came of a handshake.
 type outcome struct {
 	negotiated Negotiated
 	verdict    verdict
@@ -55,9 +56,13 @@ type verdict struct {
 
 // sessionContext is what a session asks of the context it was made from.
 type sessionContext interface {
-	// accept has the last word on a handshake that crypto/tls has finished,
-	// on the handshake's goroutine.
+	// accept has the last word on a handshake that crypto/tls has finished, as a
+	// part of it.
 	accept(cs *tls.ConnectionState, n Negotiated) (verdict, error)
+	// answers: the peer begins.
+	answers() bool
+	// asks: the peer may have to show a certificate.
+	asks() bool
 	// local is the certificate presented to the peer, nil if there is none.
 	local(w *wire) *certificate
 }
@@ -71,11 +76,12 @@ const (
 	stateFailed
 )
 
-// Start begins the handshake on a goroutine of its own. The callbacks run on
-// the worker, through post, which reports false if the worker is gone:
-// onOutput each time there is something new in Output, done once at the end,
-// with nil or why the handshake failed (a [*Failure]). The end of ctx fails
-// the handshake with its cause. After Abort neither is called any more.
+// Start begins the handshake. A server's takes no goroutine before something has
+// been fed. The callbacks run on the worker, through post, which reports false if
+// the worker is gone, or within Borrow and Feed: onOutput each time there is
+// something new in Output, done once at the end, with nil or why the handshake
+// failed (a [*Failure]). The end of ctx fails the handshake with its cause. After
+// Abort neither is called any more.
 //
 // When done is called with nil, plaintext may be waiting already: Read until
 // ErrAgain. When it is called with an error, Output may hold an alert that
@@ -85,42 +91,15 @@ func (s *Session) Start(ctx context.Context, post func(func()) bool, onOutput fu
 		return
 	}
 	s.state = stateHandshaking
-	x := newExchange()
-	x.in = append(x.in, s.takeReceived()...)
-	x.eof = s.wire.eof
-	s.wire.shared = x
-	deliver := func() {
-		if s.state == stateHandshaking && s.collect() {
-			onOutput()
-		}
+	h := &handshake{s: s, post: post, onOutput: onOutput, done: done, in: s.takeReceived(), ended: s.wire.eof}
+	s.wire.hands = h
+	h.forget = context.AfterFunc(ctx, func() { post(func() { h.fail(context.Cause(ctx)) }) })
+	if !s.ctx.answers() || len(h.in) > 0 || h.ended {
+		h.advance()
 	}
-	x.notify = func() { post(deliver) }
-	stop := context.AfterFunc(ctx, func() { x.abort(context.Cause(ctx)) })
-	go func() {
-		growStack(0)
-		result := s.shake()
-		stop()
-		post(func() {
-			if s.state != stateHandshaking {
-				return
-			}
-			output := s.collect()
-			s.settleHandshake(result)
-			if output {
-				onOutput()
-			}
-			switch {
-			case s.aborted: // by onOutput
-			case s.failure != nil:
-				done(s.failure)
-			default:
-				done(nil)
-			}
-		})
-	}()
 }
 
-// shake runs on the handshake's goroutine.
+// shake is the whole handshake.
 func (s *Session) shake() outcome {
 	// Not HandshakeContext: it would take one more goroutine to watch the
 	// context, which Start does without.
@@ -134,27 +113,17 @@ func (s *Session) shake() outcome {
 	return outcome{negotiated: n, verdict: v, err: err}
 }
 
-// collect moves what the handshake puts out to where the worker sends from.
-func (s *Session) collect() bool {
-	out := s.wire.shared.collect()
-	s.wire.out = s.wire.pool.add(s.wire.out, out)
-	return len(out) > 0
-}
-
-// settleHandshake takes the connection back from the handshake's goroutine,
-// which has ended.
-func (s *Session) settleHandshake(result outcome) {
-	x := s.wire.shared
-	s.wire.shared = nil
-	s.result, s.shaken = result, true
-	if result.err != nil {
+// settleHandshake takes what a handshake that is over has left.
+func (s *Session) settleHandshake(h *handshake) {
+	s.wire.hands = nil
+	s.result, s.shaken = h.result, true
+	if err := h.result.err; err != nil {
 		s.state = stateFailed
-		s.failure = failureOf(result.err)
+		s.failure = failureOf(err)
 		s.readErr = s.failure
 		return
 	}
-	s.wire.kept = s.wire.pool.add(nil, x.in)
-	s.wire.eof = x.eof
+	s.wire.kept = s.wire.pool.add(nil, h.in)
 	s.state = stateOpen
 }
 
@@ -183,8 +152,8 @@ func (s *Session) Feed(cipher []byte) {
 func (s *Session) Borrow(cipher []byte) {
 	switch {
 	case len(cipher) == 0 || s.state == stateFailed:
-	case s.wire.shared != nil:
-		s.wire.shared.feed(cipher)
+	case s.wire.hands != nil:
+		s.wire.hands.feed(cipher)
 	case s.wire.kept != nil || len(s.wire.borrowed) > 0:
 		s.Settle()
 		s.wire.kept = s.wire.pool.add(s.wire.kept, cipher)
@@ -206,8 +175,8 @@ func (s *Session) Settle() {
 // io.ErrUnexpectedEOF. A handshake fails.
 func (s *Session) FeedEOF() {
 	s.wire.eof = true
-	if s.wire.shared != nil {
-		s.wire.shared.end()
+	if s.wire.hands != nil {
+		s.wire.hands.end()
 	}
 }
 
@@ -215,8 +184,8 @@ func (s *Session) FeedEOF() {
 // handshake. A caller that sees it grow beyond what it wants to hold (64 KB
 // are ample) stops reading its socket.
 func (s *Session) Buffered() int {
-	if s.wire.shared != nil {
-		return s.wire.shared.waiting()
+	if s.wire.hands != nil {
+		return s.wire.hands.waiting()
 	}
 	n := len(s.wire.borrowed)
 	if s.wire.kept != nil {
@@ -318,8 +287,8 @@ func (s *Session) CloseNotify() {
 	}
 }
 
-// Abort ends the session: a running handshake's goroutine stops soon and calls
-// nothing any more, what was buffered is gone. The error is what Read, Write and
+// Abort ends the session: what runs of a handshake stops soon and calls nothing any
+// more, what was buffered is gone. The error is what Read, Write and
 // FailureReason tell from then on, unless they knew a reason already. Call it
 // also when a connection is closed in an orderly way; it is then only the
 // release of memory.
@@ -327,8 +296,8 @@ func (s *Session) Abort(err error) {
 	if err == nil {
 		err = net.ErrClosed
 	}
-	if s.wire.shared != nil {
-		s.wire.shared.abort(err)
+	if s.wire.hands != nil {
+		s.wire.hands.abort(err)
 	}
 	s.release()
 	if s.failure == nil {

@@ -3,7 +3,6 @@ package tlsio
 import (
 	"io"
 	"net"
-	"sync"
 	"time"
 )
 
@@ -16,14 +15,13 @@ func (again) Timeout() bool   { return false }
 func (again) Temporary() bool { return true }
 
 // wire is the connection that crypto/tls believes it has. While the handshake
-// runs it belongs to the handshake's goroutine and works on what it shares
-// with the worker; afterwards it belongs to the worker alone.
+// runs it works on what that has; afterwards on what the worker has.
 type wire struct {
 	pool          *buffers
 	local, remote net.Addr
 
-	// shared is nil unless a handshake runs.
-	shared *exchange
+	// hands is nil unless a handshake runs.
+	hands *handshake
 
 	borrowed []byte  // received, owned by the caller until Settle
 	kept     *buffer // received earlier than borrowed
@@ -39,8 +37,8 @@ type wire struct {
 }
 
 func (w *wire) Read(p []byte) (int, error) {
-	if w.shared != nil {
-		return w.shared.read(p, &w.records)
+	if w.hands != nil {
+		return w.hands.read(p, &w.records)
 	}
 	switch {
 	case w.kept != nil:
@@ -60,8 +58,8 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 func (w *wire) Write(p []byte) (int, error) {
-	if w.shared != nil {
-		return w.shared.write(p)
+	if w.hands != nil {
+		return w.hands.write(p)
 	}
 	w.out = w.pool.add(w.out, p)
 	return len(p), nil
@@ -120,102 +118,4 @@ func orUnknown(a net.Addr) net.Addr {
 		return unknownAddr{}
 	}
 	return a
-}
-
-// exchange is what the worker and the handshake's goroutine share. It lives as
-// long as the handshake.
-type exchange struct {
-	mu      sync.Mutex
-	arrived sync.Cond
-	// Below: guarded by mu.
-	in       []byte
-	out      []byte
-	eof      bool
-	err      error // why the handshake must end
-	notified bool  // the worker was told of output and has not come yet
-
-	// notify tells the worker that there is output. It is set before the
-	// goroutine starts.
-	notify func()
-}
-
-func newExchange() *exchange {
-	x := &exchange{}
-	x.arrived.L = &x.mu
-	return x
-}
-
-func (x *exchange) feed(data []byte) {
-	x.mu.Lock()
-	x.in = append(x.in, data...)
-	x.mu.Unlock()
-	x.arrived.Signal()
-}
-
-func (x *exchange) end() {
-	x.mu.Lock()
-	x.eof = true
-	x.mu.Unlock()
-	x.arrived.Signal()
-}
-
-// abort makes the handshake fail at its next read or write. The first error
-// counts.
-func (x *exchange) abort(err error) {
-	x.mu.Lock()
-	if x.err == nil {
-		x.err = err
-	}
-	x.mu.Unlock()
-	x.arrived.Signal()
-}
-
-func (x *exchange) read(p []byte, records *framing) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for len(x.in) == 0 && !x.eof && x.err == nil {
-		x.arrived.Wait()
-	}
-	switch {
-	case x.err != nil:
-		return 0, x.err
-	case len(x.in) > 0:
-		n := records.take(p, x.in)
-		x.in = x.in[n:]
-		return n, nil
-	default:
-		return 0, errTransportEnded
-	}
-}
-
-func (x *exchange) write(p []byte) (int, error) {
-	x.mu.Lock()
-	if x.err != nil {
-		x.mu.Unlock()
-		return 0, x.err
-	}
-	x.out = append(x.out, p...)
-	tell := !x.notified
-	x.notified = true
-	x.mu.Unlock()
-	if tell {
-		x.notify()
-	}
-	return len(p), nil
-}
-
-// collect takes what the handshake wants to send.
-func (x *exchange) collect() []byte {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	out := x.out
-	x.out, x.notified = nil, false
-	return out
-}
-
-// waiting is the number of bytes received and not yet looked at.
-func (x *exchange) waiting() int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return len(x.in)
 }
