@@ -113,8 +113,8 @@ func (s *Source) Health() source.Health { return s.status.Load().health }
 // Findings is everything that is wrong at present, by position. Read-only.
 func (s *Source) Findings() []validate.Finding { return s.status.Load().findings }
 
-// Files is the state of every file, by path. Read-only.
-func (s *Source) Files() []File { return s.status.Load().files }
+// Files is the state of every file, by path. The cost is that of their number.
+func (s *Source) Files() []File { return listed(s.status.Load().files) }
 
 // Explain says which group a node is in and why (XS-36).
 func (s *Source) Explain(n *xds.Node) (group, reason string) {

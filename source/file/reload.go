@@ -29,6 +29,7 @@ type reload struct {
 	// pending are the paths to look at, failed those that could not be read.
 	pending map[string]*pending
 	failed  map[string]error
+	states  states
 
 	// owed says that the sink has had no batch yet, or refused the last one;
 	// sinkErr says why, good is when it last accepted one.
@@ -41,7 +42,7 @@ func newReload(s *Source, sink source.Sink, w *watcher) *reload {
 	return &reload{
 		root: s.dir, sink: sink, watch: w, exam: s.examiner(), tree: newTree(s.opts.strict),
 		window:  window{quiet: s.opts.quiet, max: s.opts.max},
-		pending: map[string]*pending{}, failed: map[string]error{}, owed: true,
+		pending: map[string]*pending{}, failed: map[string]error{}, states: newStates(), owed: true,
 	}
 }
 
@@ -194,6 +195,7 @@ func (r *reload) examine(rels []string, now time.Time) []look {
 // take brings what was found at one path into the tree.
 func (r *reload) take(rel string, l look) {
 	delete(r.failed, rel)
+	r.states.touch(rel)
 	switch l.outcome {
 	case failed:
 		r.failed[rel] = l.err

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+
 	"github.com/xebec-proxy/xebec/source"
 	"github.com/xebec-proxy/xebec/validate"
 	"github.com/xebec-proxy/xebec/xds"
@@ -33,7 +35,7 @@ type File struct {
 type status struct {
 	health   source.Health
 	findings []validate.Finding
-	files    []File
+	files    *iradix.Tree[File] // by path below the directory
 	groups   *groups
 	// undecided says that there is a groups.yaml and none of its versions could
 	// be read.
@@ -44,7 +46,7 @@ type status struct {
 func (s *Source) report(r *reload) {
 	old := s.status.Load()
 	n := &status{findings: r.findings(), groups: r.tree.groups, undecided: r.undecided()}
-	n.files = r.fileStates()
+	n.files = r.states.update(r)
 	n.health = source.Health{
 		Loaded: old.health.Loaded || !r.good.IsZero(), LastGood: old.health.LastGood, LastAttempt: time.Now(),
 		Err: r.err(n.findings),
@@ -121,7 +123,7 @@ func (t *tree) findings() []validate.Finding {
 	if t.groupsFile != nil {
 		l = append(l, t.groupsFile.findings...)
 	}
-	for _, f := range t.files {
+	for _, f := range t.flawed {
 		l = append(l, f.findings...)
 	}
 	if t.undecided() {
@@ -172,21 +174,6 @@ func (s *scan) has(f folder) bool {
 	}
 	_, isFile := s.files[f.path]
 	return isFile || s.kept(f.path)
-}
-
-func (r *reload) fileStates() []File {
-	l := make([]File, 0, len(r.tree.files))
-	rels := r.known()
-	slices.Sort(rels)
-	for _, rel := range rels {
-		f := r.file(rel)
-		err := r.failed[rel]
-		if err == nil {
-			err = joinErrors(f.findings)
-		}
-		l = append(l, File{Path: r.path(rel), Loaded: f.at, Resources: f.usable, Groups: f.groups, Err: err})
-	}
-	return l
 }
 
 func (r *reload) path(rel string) string { return filepath.Join(r.root, filepath.FromSlash(rel)) }

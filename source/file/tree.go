@@ -14,6 +14,8 @@ import (
 // groups those claims are in. It does no I/O and belongs to one goroutine.
 type tree struct {
 	files map[string]*loaded
+	// flawed are those of them that have findings.
+	flawed map[string]*loaded
 	// groupsFile is the state of groups.yaml; nil if there is none.
 	groupsFile *loaded
 	groups     *groups
@@ -47,7 +49,7 @@ type digest struct {
 }
 
 func newTree(strict bool) *tree {
-	t := &tree{files: map[string]*loaded{}, views: map[string]*view{}, strict: strict, full: true}
+	t := &tree{files: map[string]*loaded{}, flawed: map[string]*loaded{}, views: map[string]*view{}, strict: strict, full: true}
 	t.setGroups(nil)
 	return t
 }
@@ -70,6 +72,9 @@ func (t *tree) put(f *loaded, c content) {
 		}
 	}
 	t.files[f.rel] = f
+	if delete(t.flawed, f.rel); len(f.findings) > 0 {
+		t.flawed[f.rel] = f
+	}
 	for _, g := range f.groups {
 		t.views[g].replace(before, f.claims)
 	}
@@ -85,6 +90,7 @@ func (t *tree) drop(rel string) {
 		t.views[g].replace(f.claims, nil)
 	}
 	delete(t.files, rel)
+	delete(t.flawed, rel)
 }
 
 // putGroups takes over a groups.yaml; one with errors leaves the groups as they
