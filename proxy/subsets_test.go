@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -110,6 +112,30 @@ func TestSubsetsByMetadata(t *testing.T) {
 		_ = c.Close()
 		if string(body) != tt.want {
 			t.Errorf("%+v: %q, %v", tt, body, err)
+		}
+	}
+}
+
+// The subsets of a cluster that is replaced by one without count as removed.
+// Partly proves LB-15.
+func TestSubsetsOfAClusterThatGoes(t *testing.T) {
+	s := newSource()
+	r := begin(t, small+adminHere, s.by)
+	<-r.Ready()
+	conf := staticCluster("sub", "127.0.0.1:9")
+	conf.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
+		"envoy.lb": {Fields: map[string]*structpb.Value{"a": structpb.NewStringValue("1")}},
+	}}
+	divided := &clusterv3.Cluster{}
+	proto.Merge(divided, conf)
+	divided.LbSubsetConfig = &clusterv3.Cluster_LbSubsetConfig{SubsetSelectors: []*clusterv3.Cluster_LbSubsetConfig_LbSubsetSelector{{Keys: []string{"a"}}}}
+	for i, c := range []*clusterv3.Cluster{divided, conf} {
+		must(t, r.Resources().SetCluster(c, fmt.Sprint(i)))
+		page := r.get(t, "/stats?filter=cluster.sub.lb_subsets_")
+		for name, want := range map[string]int{"active": 1 - i, "created": 1, "removed": i} {
+			if line := fmt.Sprintf("cluster.sub.lb_subsets_%s: %d\n", name, want); !strings.Contains(page, line) {
+				t.Errorf("%d: no %q in\n%s", i, line, page)
+			}
 		}
 	}
 }

@@ -184,6 +184,11 @@ func TestOneHostOfEach(t *testing.T) {
 // Clusters without subsets have nothing of them.
 func TestNoSubsets(t *testing.T) {
 	c, _ := build(t, object{"name": "c", "lb_subset_config": object{"fallback_policy": "NO_FALLBACK"}, "load_assignment": load(marked("10.0.0.1", object{"a": "1"}))}.String())
+	like, _, assign, _ := assigned(t, nil)
+	assign(at("10.0.0.1"), at("10.0.0.2"))
+	if h := like.Hosts().Hosts(); h[0].Attributes() != h[1].Attributes() {
+		t.Error("hosts that are alike have attributes of their own")
+	}
 	if c.LB.Asks() || c.Hosts().Subsets != nil || c.Hosts().Hosts()[0].Attributes().subsets != nil {
 		t.Error("it has subsets")
 	}

@@ -378,6 +378,59 @@ func TestDividingAllocatesNothing(t *testing.T) {
 	}
 }
 
+// eds makes an EDS cluster with subsets, and a way to assign its endpoints.
+func eds(t testing.TB, fields string) (c *cluster.Cluster, reg *stats.Registry, assign func(hosts ...string)) {
+	t.Helper()
+	c, reg = made(t, func(c *clusterv3.Cluster) {
+		text := `{"name": "c", "type": "EDS", "eds_cluster_config": {"eds_config": {"ads": {}}}, ` + fields + `}`
+		c.Reset()
+		if err := protojson.Unmarshal([]byte(text), c); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return c, reg, func(hosts ...string) {
+		la := &endpointv3.ClusterLoadAssignment{}
+		if err := protojson.Unmarshal([]byte(`{"cluster_name": "c", "endpoints": [{"lb_endpoints": [`+strings.Join(hosts, ",")+`]}]}`), la); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Assign(la); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A picker that knows a subset follows it: its hosts change, it goes, it comes
+// back; while nothing of it changes, its turns go on.
+// Partly proves LB-15.
+func TestPickersFollowSubsets(t *testing.T) {
+	c, reg, assign := eds(t, `"lb_subset_config": {"subset_selectors": [{"keys": ["a"]}, {"keys": ["one"], "single_host_per_subset": true}]}`)
+	p := picking(c, reg, 1)
+	want := func(what string, hosts, single string) {
+		t.Helper()
+		if got := over(t, p, `{"a": "1"}`); got != hosts {
+			t.Errorf("%s: %q, want %q", what, got, hosts)
+		}
+		if got := over(t, p, `{"one": "1"}`); got != single {
+			t.Errorf("%s: %q for one, want %q", what, got, single)
+		}
+	}
+	want("before all", "", "")
+	assign(hostWith(1, `{"a": "1", "one": "1"}`), hostWith(2, `{"a": "1"}`), hostWith(3, `{"a": "2"}`))
+	want("at first", "e1 e2", "e1")
+	assign(hostWith(1, `{"a": "2"}`), hostWith(2, `{"a": "1", "one": "1"}`), hostWith(3, `{"a": "1"}`))
+	want("changed", "e2 e3", "e2")
+	ctx := &Context{Criteria: criteria(t, `{"a": "1"}`)}
+	last := p.Pick(ctx)
+	assign(hostWith(1, `{"a": "3"}`), hostWith(2, `{"a": "1", "one": "1"}`), hostWith(3, `{"a": "1"}`))
+	if p.Pick(ctx) == last {
+		t.Error("the turns begin again although nothing of the subset has changed")
+	}
+	assign(hostWith(1, `{"a": "2"}`))
+	want("gone", "", "")
+	assign(hostWith(1, `{"a": "1", "one": "1"}`))
+	want("back", "e1", "e1")
+}
+
 // runtimeOf is a runtime with a panic threshold.
 type runtimeOf uint64
 
@@ -395,26 +448,13 @@ func (runtimeOf) Double(_ string, def float64) float64 { return def }
 func TestSubsetsUnderChurn(t *testing.T) {
 	const n = 30
 	for _, policy := range []string{robin, "maglev.v3.Maglev"} {
-		c, reg := made(t, func(c *clusterv3.Cluster) {
-			text := `{"name": "c", "type": "EDS", "eds_cluster_config": {"eds_config": {"ads": {}}}, ` + typedSubsets(policy, `"subset_selectors": [{"keys": ["a"]}]`) + `}`
-			c.Reset()
-			if err := protojson.Unmarshal([]byte(text), c); err != nil {
-				t.Fatal(err)
-			}
-		})
+		c, reg, to := eds(t, typedSubsets(policy, `"subset_selectors": [{"keys": ["a"]}]`))
 		assign := func(turn int) {
 			var hosts []string
 			for i := range n { // host i is in subset i%3 or in the next one
 				hosts = append(hosts, hostWith(i, fmt.Sprintf(`{"a": "%d"}`, (i+(turn+i)/7%2)%3)))
 			}
-			la := &endpointv3.ClusterLoadAssignment{}
-			if err := protojson.Unmarshal([]byte(`{"cluster_name": "c", "endpoints": [{"lb_endpoints": [`+strings.Join(hosts, ",")+`]}]}`), la); err != nil {
-				t.Error(err)
-				return
-			}
-			if err := c.Assign(la); err != nil {
-				t.Error(err)
-			}
+			to(hosts...)
 		}
 		assign(0)
 		var wg sync.WaitGroup

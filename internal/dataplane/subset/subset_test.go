@@ -119,6 +119,21 @@ func TestNames(t *testing.T) {
 	})
 }
 
+// A name tells where each of its texts ends.
+func TestNamesAreNotAmbiguous(t *testing.T) {
+	seen := map[string]string{}
+	for _, js := range []string{
+		`{"a": ["a", "sb"]}`, `{"a": ["as", "b"]}`, `{"a": ["a", "s", "b"]}`, `{"a": [["a"], "sb"]}`, `{"a": "", "b": "c"}`, `{"a": "b", "c": ""}`,
+		`{"as": "b"}`, `{"a": "sb"}`, `{"a": {"b": "c"}, "d": 1}`, `{"a": {"b": "c", "d": 1}}`, `{"a": null}`, `{"a": "n"}`, `{}`,
+	} {
+		name := criteria(t, js).Name()
+		if before, ok := seen[name]; ok {
+			t.Errorf("%s and %s have the name %q", before, js, name)
+		}
+		seen[name] = js
+	}
+}
+
 func TestMerged(t *testing.T) {
 	one := criteria(t, `{"b": 1, "a": "x"}`)
 	if got, want := one.Merged(metadata(t, `{"a": "y", "c": null}`)).Name(), criteria(t, `{"a": "y", "b": 1, "c": null}`).Name(); got != want {
