@@ -182,7 +182,7 @@ func http2Options(h *cluster.HTTPOptions) http2.Options {
 		HeaderTableSize: h2.HpackTableSize, ZeroTable: h2.HpackTableSize == 0, MaxHeadersKB: h.MaxResponseHeadersKB, MaxHeaders: h.MaxHeadersCount,
 		MaxOutboundFrames: h2.MaxOutboundFrames, MaxOutboundControlFrames: h2.MaxOutboundControlFrames, MaxEmptyFrames: &empty,
 		MaxPriorityFrames: &priority, MaxWindowUpdateFrames: h2.MaxInboundWindowUpdatesPerDataFrameSent,
-		StreamErrors: h2.StreamErrorOnInvalidMessage, AllowConnect: h2.AllowConnect,
+		StreamErrors: h2.StreamErrorOnInvalidMessage, AllowConnect: h2.AllowConnect, Batch: true,
 	}
 }
 

@@ -194,7 +194,7 @@ func HTTP2Options(p *corev3.Http2ProtocolOptions, streamErrors bool) http2.Optio
 		ConnWindow: p.GetInitialConnectionWindowSize().GetValue(), MaxOutboundFrames: p.GetMaxOutboundFrames().GetValue(),
 		MaxOutboundControlFrames: p.GetMaxOutboundControlFrames().GetValue(),
 		MaxWindowUpdateFrames:    p.GetMaxInboundWindowUpdateFramesPerDataFrameSent().GetValue(),
-		AllowConnect:             p.GetAllowConnect(), StreamErrors: streamErrors,
+		AllowConnect:             p.GetAllowConnect(), StreamErrors: streamErrors, Batch: true,
 	}
 	if v := p.GetHpackTableSize(); v != nil {
 		o.HeaderTableSize, o.ZeroTable = v.GetValue(), v.GetValue() == 0

@@ -143,6 +143,7 @@ type Server struct {
 	// prefixes are what has come of connections while nothing says which protocol
 	// they speak; few are so slow.
 	prefixes map[*Conn][]byte
+	heads    []routedHead // of the batch that is told just now
 }
 
 // NewServer makes a worker's server.

@@ -222,6 +222,10 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 		return
 	}
 	s.addFilters()
+	if h := s.c.h2; h != nil && h.conn.Telling() {
+		s.sv.heads = append(s.sv.heads, routedHead{s, s.gen, end})
+		return
+	}
 	s.chain.DecodeHeaders(&s.req, end)
 }
 

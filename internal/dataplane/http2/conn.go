@@ -41,6 +41,14 @@ type Handler interface {
 	OnPingAck(data [8]byte)
 }
 
+// BatchHandler is a Handler that works off the heads of a batch in steps of its own.
+type BatchHandler interface {
+	Handler
+	// OnHeads says that all heads of a batch were told. Parts of bodies and trailers
+	// that came with them follow.
+	OnHeads()
+}
+
 // Counts is what happened on a connection since its owner last set it to zero,
 // for Envoy's statistics "http2.<name>" (the names stand behind the fields).
 type Counts struct {
@@ -77,6 +85,7 @@ type Conn struct {
 	dead     []*Stream // closed during a callback: not to be used again yet
 	depth    int       // calls of the handler may be under way
 	ids      []uint32  // scratch
+	later    bool      // client: heads of streams may have yet to be written
 	nextID   uint32    // client: of the next stream
 	lastPeer uint32    // server: highest stream the peer opened
 	closed   closedLog
@@ -88,6 +97,8 @@ type Conn struct {
 	block     []byte // of a header block, what is not decoded
 	cont      block
 	in        dataFrame
+	batch     *batch // within Feed, unless the handler is told just now
+	telling   bool
 
 	// what the peer allows
 	sendWindow int64
@@ -133,10 +144,13 @@ type dataFrame struct {
 // Pool keeps closed streams for the next ones, and the lists of headers that come
 // again and again. It may serve all connections of a worker; the zero value is ready.
 type Pool struct {
-	lists  hpack.Lists
-	free   []*Stream
-	pieces [][]byte // of backlogs
-	least  int      // fewest pieces since Trim
+	lists   hpack.Lists
+	free    []*Stream
+	batches []*batch
+	telling bool        // the heads of a batch are told
+	heads   []laterHead // meanwhile
+	pieces  [][]byte    // of backlogs
+	least   int         // fewest pieces since Trim
 }
 
 func (p *Pool) get() *Stream {
@@ -148,6 +162,22 @@ func (p *Pool) get() *Stream {
 	p.free = p.free[:n-1]
 	s.isClosed = false
 	return s
+}
+
+// batch is one that is empty; most workers need a single one.
+func (p *Pool) batch() *batch {
+	n := len(p.batches)
+	if n == 0 {
+		return new(batch)
+	}
+	q := p.batches[n-1]
+	p.batches = p.batches[:n-1]
+	return q
+}
+
+func (p *Pool) giveBack(q **batch) {
+	p.batches = append(p.batches, *q)
+	*q = nil
 }
 
 func (p *Pool) put(s *Stream) {
@@ -264,6 +294,15 @@ func (c *Conn) OpenStream(h *header.Map, end bool, resp, trailers *header.Map, u
 	if err := c.canOpen(); err != nil {
 		return nil, err
 	}
+	s := c.openStream(h, end, resp, trailers, user)
+	c.depth++ // the stream has to survive this call
+	c.writeHeaders(s, h, end)
+	c.depth--
+	return s, nil
+}
+
+// openStream is a new stream whose request's head has yet to be written.
+func (c *Conn) openStream(h *header.Map, end bool, resp, trailers *header.Map, user any) *Stream {
 	s := c.newStream(c.nextID)
 	c.nextID += 2
 	s.Headers, s.Trailers, s.User = resp, trailers, user
@@ -273,13 +312,8 @@ func (c *Conn) OpenStream(h *header.Map, end bool, resp, trailers *header.Map, u
 	case methodConnect:
 		s.connect = true
 	}
-	c.depth++ // the stream has to survive this call
-	c.writeHeaders(s, h, end)
-	if end {
-		s.sentEnd, s.endQueued = true, true
-	}
-	c.depth--
-	return s, nil
+	s.sentEnd, s.endQueued = end, end
+	return s
 }
 
 func (c *Conn) newStream(id uint32) *Stream {
@@ -380,7 +414,7 @@ func (c *Conn) fail(code ErrCode, details, reason string) {
 }
 
 func (c *Conn) failFlood(code ErrCode, details, reason string, f Flood) {
-	if c.err != nil {
+	if c.tell(); c.err != nil {
 		return
 	}
 	c.writeGoAway(code, c.lastPeer, "")
@@ -406,6 +440,9 @@ func (c *Conn) leave() {
 
 // begin is the output for another frame, after counting what is in it.
 func (c *Conn) begin(frames, ctls int) []byte {
+	if c.later {
+		c.writeLater()
+	}
 	n := len(*c.out)
 	if n < c.outLen { // its owner wrote some of it
 		if n == 0 {

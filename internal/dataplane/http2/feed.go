@@ -5,7 +5,14 @@ package http2
 func (c *Conn) Feed(b []byte) error {
 	c.fresh = len(*c.out) == 0
 	c.enter()
+	if c.o.Batch {
+		c.batch = c.pool.batch()
+	}
 	c.feed(b)
+	if c.batch != nil {
+		c.tell()
+		c.pool.giveBack(&c.batch)
+	}
 	c.leave()
 	if c.err != nil {
 		return c.err
@@ -113,13 +120,17 @@ func (c *Conn) startData(h head) {
 		c.fail(ProtocolError, DetailCodec, "DATA on a stream that is not open")
 		return
 	}
+	s := c.stream(h.id)
+	if int64(h.length) > c.recvWindow || s != nil && (s.peerEnded || int64(h.length) > s.recvWindow) {
+		c.tell() // that may open the windows, or be the stream's end
+		s = c.stream(h.id)
+	}
 	if int64(h.length) > c.recvWindow {
 		c.fail(FlowControlError, DetailCodec, "DATA beyond the window of the connection")
 		return
 	}
 	c.recvWindow -= int64(h.length)
 	c.in = dataFrame{on: true, left: h.length, end: h.flags&flagEndStream != 0, needPad: h.flags&flagPadded != 0}
-	s := c.stream(h.id)
 	s.took(h)
 	switch {
 	case s == nil:
@@ -127,7 +138,7 @@ func (c *Conn) startData(h head) {
 			c.fail(StreamClosed, DetailCodec, "DATA after the end of a stream")
 			return
 		}
-	case s.recvEnded:
+	case s.peerEnded:
 		c.streamError(s, StreamClosed, DetailMessaging)
 	case !s.gotHead:
 		c.messageError(s, DetailMessaging, "DATA before the head of a message")
@@ -227,20 +238,17 @@ func (c *Conn) creditPadding(s *Stream, n int64) {
 	c.creditConn(n)
 }
 
-// deliver gives a part of the body to the handler.
+// deliver has a part of the body told to the handler.
 func (c *Conn) deliver(b []byte) {
 	d := &c.in
 	s := d.s
 	s.unread += int64(len(b))
 	end := d.end && d.left == 0
 	if end {
-		s.recvEnded = true
+		s.peerEnded = true
 		d.s = nil
 	}
-	c.h.OnData(s, b, end)
-	if end && s.sentEnd {
-		c.close(s)
-	}
+	c.addData(s, b, end)
 }
 
 // idle reports whether a stream was never opened.

@@ -4,9 +4,12 @@ import "encoding/binary"
 
 // frame handles a whole frame that is not DATA.
 func (c *Conn) frame(h head, p []byte) {
-	switch h.typ {
-	case typeHeaders:
+	if h.typ == typeHeaders {
 		c.onHeaders(h, p)
+		return
+	}
+	c.tell()
+	switch h.typ {
 	case typeContinuation:
 		c.onContinuation(h, p)
 	case typePriority:

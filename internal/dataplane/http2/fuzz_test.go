@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -15,16 +16,24 @@ import (
 type result struct {
 	log    []string
 	bodies map[uint32]string
+	wire   []string // what was received of streams when they were told of heads and trailers
 	out    []byte
 	err    string
 }
 
-// play feeds a connection in pieces whose lengths follow from cut.
-func play(t *testing.T, role Role, o *Options, in, cut []byte) result {
+// play feeds a connection in pieces whose lengths follow from cut. Its handler
+// answers, and may meddle with streams from within callbacks of others.
+func play(t *testing.T, role Role, o *Options, in, cut []byte, meddling bool) result {
 	p := newPeer(t, role, o)
 	depth := 0
 	var meddle func()
+	var wire []string
+	received := func(s *Stream) {
+		_, n := s.Wire()
+		wire = append(wire, fmt.Sprint(s.ID, n))
+	}
 	p.onHeaders = func(s *Stream, _ bool) {
+		received(s)
 		defer meddle()
 		switch s.ID % 16 {
 		case 1: // answer, and go on with the request
@@ -43,6 +52,9 @@ func play(t *testing.T, role Role, o *Options, in, cut []byte) result {
 	}
 	events := 0
 	meddle = func() { // with another stream, from within a callback
+		if !meddling {
+			return
+		}
 		events++
 		other := p.streams[uint32(events*7%16)|1]
 		if other == nil {
@@ -61,12 +73,12 @@ func play(t *testing.T, role Role, o *Options, in, cut []byte) result {
 			other.ResetWhenSent(NoError)
 		}
 	}
-	p.onTrailers = func(*Stream) { meddle() }
+	p.onTrailers = func(s *Stream) { received(s); meddle() }
 	p.onReset = func(*Stream) { meddle() }
 	p.onWritable = func(s *Stream) { s.SendData([]byte("more"), true) }
 	p.onClosed = func(s *Stream) {
 		meddle()
-		if role == Client && depth < 3 && p.c.CanOpen() {
+		if role == Client && meddling && depth < 3 && p.c.CanOpen() {
 			depth++
 			p.start(get("/again"), s.ID%2 == 0)
 			depth--
@@ -93,7 +105,7 @@ func play(t *testing.T, role Role, o *Options, in, cut []byte) result {
 	if e := p.c.Err(); (err == nil) != (e == nil) {
 		t.Fatalf("Feed says %v, Err %v", err, e)
 	}
-	r := result{bodies: map[uint32]string{}, out: bytes.Clone(p.out)}
+	r := result{bodies: map[uint32]string{}, wire: wire, out: bytes.Clone(p.out)}
 	if err != nil {
 		r.err = err.Error()
 	}
@@ -117,15 +129,44 @@ func checkSplit(t *testing.T, role Role, in, cut []byte) {
 		o.StreamErrors = cut[0]&1 != 0
 		o.Underscores = Underscores(cut[0] >> 1 % 3)
 	}
-	whole, split := play(t, role, o, in, nil), play(t, role, o, in, cut)
+	checkBatch(t, role, *o, in, cut)
+	whole, split := play(t, role, o, in, nil, true), play(t, role, o, in, cut, true)
 	if whole.err != split.err || !slices.Equal(whole.log, split.log) || fmt.Sprint(whole.bodies) != fmt.Sprint(split.bodies) {
 		t.Fatalf("whole: %s\n%q\n%v\nsplit: %s\n%q\n%v", whole.err, whole.log, whole.bodies, split.err, split.log, split.bodies)
 	}
 	if !bytes.Equal(whole.out, split.out) {
 		t.Fatalf("output of the whole:\n%x\nof the parts:\n%x", whole.out, split.out)
 	}
-	// What is sent is well-formed for another implementation.
-	out := whole.out
+	checkOutput(t, role, whole.out)
+}
+
+// checkBatch shows that a stream hears the same of its peer whether it is told at
+// once or in batches, whatever the split.
+func checkBatch(t *testing.T, role Role, o Options, in, cut []byte) {
+	want := play(t, role, &o, in, cut, false)
+	o.Batch = true
+	checkOutput(t, role, play(t, role, &o, in, nil, true).out)
+	for _, cut := range [][]byte{nil, cut} {
+		got := play(t, role, &o, in, cut, false)
+		if got.err != want.err || fmt.Sprint(byStream(got.log)) != fmt.Sprint(byStream(want.log)) || fmt.Sprint(got.bodies) != fmt.Sprint(want.bodies) || fmt.Sprint(byStream(got.wire)) != fmt.Sprint(byStream(want.wire)) {
+			t.Fatalf("at once: %s\n%q\n%v %q\nin batches: %s\n%q\n%v %q", want.err, want.log, want.bodies, want.wire, got.err, got.log, got.bodies, got.wire)
+		}
+	}
+}
+
+// byStream sorts a log by its first word.
+func byStream(log []string) []string {
+	log = slices.Clone(log)
+	slices.SortStableFunc(log, func(a, b string) int {
+		a, _, _ = strings.Cut(a, " ")
+		b, _, _ = strings.Cut(b, " ")
+		return strings.Compare(a, b)
+	})
+	return log
+}
+
+// checkOutput shows that what is sent is well-formed for another implementation.
+func checkOutput(t *testing.T, role Role, out []byte) {
 	if role == Client {
 		out = out[len(preface):]
 	}

@@ -145,10 +145,13 @@ func (c *Conn) startBlock(id uint32, end bool) bool {
 	c.dec.Begin()
 	var s *Stream
 	if c.role == Client || id <= c.lastPeer {
-		s = c.stream(id)
+		if s = c.stream(id); s != nil && s.peerEnded {
+			c.tell() // that may be the stream's end
+			s = c.stream(id)
+		}
 	}
 	switch {
-	case s != nil && s.recvEnded:
+	case s != nil && s.peerEnded:
 		c.cont.kind, c.cont.s = blockLate, s
 	case s != nil && s.gotHead:
 		c.cont.kind, c.cont.s, c.cont.m = blockTrailers, s, s.Trailers
@@ -175,7 +178,7 @@ func (c *Conn) startRequest(id uint32) {
 	switch {
 	case c.goingAway && id > c.lastOurs: // the peer knows that it was not processed
 		c.closed.add(id, true)
-	case uint32(c.active) >= c.o.MaxConcurrentStreams:
+	case c.crowded():
 		c.closed.add(id, true)
 		c.cont.kind = blockRefused
 	default:
@@ -186,6 +189,15 @@ func (c *Conn) startRequest(id uint32) {
 			c.cont.m = s.Headers
 		}
 	}
+}
+
+// crowded reports whether there are as many streams as there may be.
+func (c *Conn) crowded() bool {
+	if uint32(c.active) < c.o.MaxConcurrentStreams {
+		return false
+	}
+	c.tell() // that may be the end of some
+	return uint32(c.active) >= c.o.MaxConcurrentStreams
 }
 
 // decodeSome decodes what is complete once enough came, so that a block is not
@@ -263,7 +275,7 @@ func (c *Conn) request(s *Stream, end bool) {
 	c.head(s, end)
 }
 
-// head gives the final head of a message to the handler.
+// head has the final head of a message told to the handler.
 func (c *Conn) head(s *Stream, end bool) {
 	s.gotHead = true
 	if end {
@@ -271,12 +283,10 @@ func (c *Conn) head(s *Stream, end bool) {
 			c.messageError(s, DetailMessaging, "a message without a body has a content-length")
 			return
 		}
-		s.recvEnded = true
+		s.peerEnded = true
 	}
-	c.h.OnHeaders(s, end)
-	if end && s.sentEnd {
-		c.close(s)
-	}
+	s.headEnds, s.inHead = end, s.parsed
+	c.addHead(s)
 }
 
 func (c *Conn) response(s *Stream, end bool, bytes uint64) {
@@ -285,9 +295,11 @@ func (c *Conn) response(s *Stream, end bool, bytes uint64) {
 		c.messageError(s, f.details, f.why)
 		return
 	}
-	s.received += bytes
+	s.parsed += bytes
 	switch {
 	case informational:
+		c.tell()
+		s.received = s.parsed
 		c.h.OnInformational(s)
 		if !s.isClosed {
 			s.Headers.Reset()
@@ -309,13 +321,10 @@ func (c *Conn) trailers(s *Stream, end bool, bytes uint64) {
 		c.messageError(s, f.details, f.why)
 		return
 	}
-	s.recvEnded = true
-	s.received += bytes
+	s.peerEnded = true
+	s.parsed += bytes
 	c.Counts.Trailers++
-	c.h.OnTrailers(s)
-	if s.sentEnd {
-		c.close(s)
-	}
+	c.addTrailers(s)
 }
 
 // accept judges what the decoder noticed.
@@ -337,6 +346,9 @@ func (c *Conn) accept(s *Stream, f hpack.Flags, m *header.Map) bool {
 
 // messageError answers an invalid message as configured (HC-09).
 func (c *Conn) messageError(s *Stream, details, why string) {
+	if c.tell(); s.isClosed || c.err != nil {
+		return
+	}
 	if c.o.StreamErrors {
 		c.streamError(s, ProtocolError, details)
 		return

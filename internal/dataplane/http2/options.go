@@ -49,6 +49,10 @@ type Options struct {
 	StreamErrors bool
 	// AllowConnect announces and takes extended CONNECT (RFC 8441); off.
 	AllowConnect bool
+	// Batch tells the handler by kind what came in one Feed: heads, then data, then
+	// trailers. The order within a stream stays. Without it, everything is told as
+	// it is read.
+	Batch bool
 	// StreamBufferHigh is the unsent bytes of a stream above which its source
 	// should pause: OnWritable comes when they fell below half of it; 256 KiB.
 	StreamBufferHigh int

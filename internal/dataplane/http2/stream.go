@@ -19,11 +19,14 @@ type Stream struct {
 
 	gotHead   bool // the peer's final head came
 	recvLast  bool // the last DATA frame of the peer has begun
-	recvEnded bool // the peer ended its side
+	peerEnded bool // the peer ended its side
+	recvEnded bool // and the handler was told so
+	headEnds  bool // the peer did so with the head
 	endQueued bool // the owner ended our side
 	sentEnd   bool // END_STREAM was sent
 	isClosed  bool
 	localRST  bool
+	later     bool // client: its head is to be written
 	noBody    bool // client: the answer to HEAD
 	connect   bool
 	above     bool // unsent bytes were above the high watermark
@@ -37,7 +40,8 @@ type Stream struct {
 	unread     int64 // received and not passed on
 	length     int64 // bytes of the body to come, or -1
 
-	sent, received uint64 // bytes of its frames
+	sent, received uint64 // bytes of its frames, as far as the handler was told
+	parsed, inHead uint64 // bytes that came in all, and up to the head
 
 	waiting  backlog     // unsent bytes
 	trailers *header.Map // to follow them
@@ -160,7 +164,7 @@ func (s *Stream) Wire() (sent, received uint64) { return s.sent, s.received }
 // took counts a frame of the peer. The stream may be nil.
 func (s *Stream) took(h head) {
 	if s != nil {
-		s.received += uint64(frameHead + h.length)
+		s.parsed += uint64(frameHead + h.length)
 	}
 }
 
@@ -184,7 +188,7 @@ func (s *Stream) Consumed(n int) {
 }
 
 func (s *Stream) creditStream(n int64) {
-	if s.recvLast || s.recvEnded {
+	if s.recvLast || s.peerEnded {
 		return
 	}
 	s.credit += n
@@ -290,6 +294,9 @@ func (c *Conn) close(s *Stream) {
 		return
 	}
 	s.isClosed = true
+	if s.later {
+		c.forgetLater(s)
+	}
 	c.current = nil
 	c.streams.del(s.ID)
 	c.active--
@@ -315,6 +322,7 @@ func (c *Conn) close(s *Stream) {
 // resetBy ends a stream that the peer ended, by its will or its fault.
 func (c *Conn) resetBy(s *Stream, code ErrCode, remote bool, details string) {
 	s.endQueued = true // nothing follows a reset
+	s.received = s.parsed
 	c.enter()
 	c.h.OnReset(s, code, remote, details)
 	c.close(s)
@@ -323,6 +331,9 @@ func (c *Conn) resetBy(s *Stream, code ErrCode, remote bool, details string) {
 
 // streamError answers a fault of the peer that concerns one stream.
 func (c *Conn) streamError(s *Stream, code ErrCode, details string) {
+	if c.tell(); s.isClosed || c.err != nil {
+		return
+	}
 	c.countInvalid(details)
 	s.writeRST(code)
 	c.resetBy(s, code, false, details)

@@ -63,10 +63,14 @@ func (st *h2Stream) SendHeaders(m *header.Map, end bool) {
 	h.cl.conn.Writer()
 	st.sentEnd = end
 	to := &h.cl.pool.c.w.Scratch
+	var s *http2.Stream
+	var err error
 	if kind, ok := http2.ConnectOfRequest(m, to); ok {
-		m, st.upgrade = to, kind
+		st.upgrade = kind
+		s, err = h.conn.OpenStream(to, end, st.r.Headers(), st.r.Trailers(), st)
+	} else {
+		s, err = h.conn.OpenStreamLater(m, end, st.r.Headers(), st.r.Trailers(), st)
 	}
-	s, err := h.conn.OpenStream(m, end, st.r.Headers(), st.r.Trailers(), st)
 	if err != nil {
 		// The connection was usable when the stream was attached to it.
 		r := st.r
