@@ -163,6 +163,9 @@ type Receiver interface {
 
 // Stream is a request under way on a connection.
 type Stream interface {
+	// SendHeaders sends the request's head. While those of a batch are told, it may be
+	// written after the others ([http2.Conn.OpenStreamLater]): until the handler has
+	// heard of all of them, or the stream is reset, h must not change.
 	SendHeaders(h *header.Map, end bool)
 	SendData(data []byte, end bool)
 	SendTrailers(t *header.Map)
