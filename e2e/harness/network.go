@@ -13,16 +13,23 @@ import (
 
 // FreePort finds a port of 127.0.0.1 that nobody listens on. It lies below those
 // that the system gives to outgoing connections, so that nothing takes it before
-// its user does, nor while a server restarts on it.
+// its user does, nor while a server restarts on it. Until the test ends it is not
+// found again: its UDP port is held meanwhile, which other processes see, too.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
 		port := 20000 + rand.IntN(10000)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
+		at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		claim, err := net.ListenPacket("udp", at)
+		if err != nil {
+			continue
+		}
+		if l, err := net.Listen("tcp", at); err == nil {
 			_ = l.Close()
+			t.Cleanup(func() { _ = claim.Close() })
 			return port
 		}
+		_ = claim.Close()
 	}
 	t.Fatal("no free port between 20000 and 30000")
 	return 0
