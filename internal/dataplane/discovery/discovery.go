@@ -231,6 +231,9 @@ func collection[T named](ctx context.Context, d *Discovery, of whole, t xdsclien
 			switch missing := errors.Is(err, xdsclient.ErrMissing); {
 			case missing && (name != of.name || of.list):
 				m.lose(name)
+			case errors.Is(err, xdsclient.ErrExpired): // no response brings that
+				m.lose(name)
+				m.settle()
 			case lost(err):
 				d.cfg.Logger.Error("resources cannot be had", "type", t.Kind, "resource", name, "error", err)
 			}
@@ -239,6 +242,7 @@ func collection[T named](ctx context.Context, d *Discovery, of whole, t xdsclien
 			}
 		},
 		Response: func(r xdsclient.Response) {
+			m.settle()
 			if r.Err == nil {
 				d.target.Accepted(r.TypeURL, r.Version)
 			}

@@ -119,7 +119,11 @@ func (g *target) SetListener(l *listenerv3.Listener, version string) error {
 }
 func (g *target) RemoveListener(name string) { g.note("remove listener %s", name) }
 func (g *target) SetEncodedEndpoints(_ *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, _ []byte, version string) error {
-	return g.set("endpoints", la.GetClusterName(), version)
+	name := la.GetClusterName()
+	for key := range la.GetNamedEndpoints() { // which tells them apart
+		name = key + " of " + name[strings.LastIndexByte(name, '/')+1:]
+	}
+	return g.set("endpoints", name, version)
 }
 
 func (g *target) CheckLocalityEndpoint(e *endpointv3.LbEndpoint) error {
@@ -413,9 +417,15 @@ resources: [{"@type": type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAs
 // rejected waits until the server knows that a resource was rejected, and why.
 func rejected(t *testing.T, m *management, typeURL, name string) {
 	t.Helper()
+	refused(t, m, typeURL, name, "I do not like it")
+}
+
+// refused waits until the server knows that a resource was rejected, for a reason.
+func refused(t *testing.T, m *management, typeURL, name, why string) {
+	t.Helper()
 	await(t, m, "rejected "+name, func(ty *xdsserver.TypeStatus) bool {
 		n := ty.Nack
-		return ty.TypeURL == typeURL && n != nil && strings.Contains(fmt.Sprint(*n), name) && strings.Contains(fmt.Sprint(*n), "I do not like it")
+		return ty.TypeURL == typeURL && n != nil && strings.Contains(fmt.Sprint(*n), name) && strings.Contains(fmt.Sprint(*n), why)
 	})
 }
 

@@ -144,12 +144,15 @@ func TestMembersWithOneName(t *testing.T) {
 }
 
 // What is wanted by name is found where redirects lead, follows what it is there, and
-// is looked at as if it had been there: what is refused is told to the server.
+// is looked at as if it had been there, and called what it was asked for by: what is
+// refused is told to the server.
 // Partly proves XN-10.
 func TestRedirects(t *testing.T) {
 	both(t, func(t *testing.T, m *management, source string) {
-		assigned := func(name, cluster string) *xds.Resource {
-			return resource(t, edsURN+name, &endpointv3.ClusterLoadAssignment{ClusterName: cluster})
+		assigned := func(name, mark string) *xds.Resource {
+			return resource(t, edsURN+name, &endpointv3.ClusterLoadAssignment{
+				ClusterName: edsURN + name, NamedEndpoints: map[string]*endpointv3.Endpoint{mark: {}},
+			})
 		}
 		m.apply(t, snapshot.Changes{Set: []*xds.Resource{redirect(t, xds.EndpointType, edsURN+"e?a=2&b=1", edsURN+"f"), assigned("f", "first"), assigned("g", "third")}})
 		g := &target{}
@@ -158,19 +161,19 @@ func TestRedirects(t *testing.T) {
 		cs := b.GetConfigSources()[0]
 		d.Want(xds.EndpointType, edsURN+"e?b=1&a=2", cs)
 		d.Want(xds.EndpointType, edsURN+"g", cs)
-		g.until(t, "set endpoints first")
-		g.until(t, "set endpoints third")
+		g.until(t, "set endpoints first of e?b=1&a=2")
+		g.until(t, "set endpoints third of g")
 		m.apply(t, snapshot.Changes{Set: []*xds.Resource{assigned("f", "second")}})
-		g.until(t, "set endpoints second")
+		g.until(t, "set endpoints second of e?b=1&a=2")
 		m.apply(t, snapshot.Changes{Set: []*xds.Resource{assigned("f", "bad")}})
-		g.until(t, "refuse endpoints bad")
+		g.until(t, "refuse endpoints bad of e?b=1&a=2")
 		rejected(t, m, xds.EndpointType, edsURN+"f")
-		before := count(g, "set endpoints third")
+		before := count(g, "set endpoints third of e?b=1&a=2")
 		m.apply(t, snapshot.Changes{Set: []*xds.Resource{redirect(t, xds.EndpointType, edsURN+"e?a=2&b=1", edsURN+"g")}}) // which is held
-		for i := 0; i < 500 && count(g, "set endpoints third") == before; i++ {
+		for i := 0; i < 500 && count(g, "set endpoints third of e?b=1&a=2") == before; i++ {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if n := count(g, "set endpoints third"); n != before+1 {
+		if n := count(g, "set endpoints third of e?b=1&a=2"); n != before+1 {
 			t.Errorf("what was held is set %d times more", n-before)
 		}
 		m.apply(t, snapshot.Changes{Set: []*xds.Resource{redirect(t, xds.EndpointType, edsURN+"e?a=2&b=1", edsURN+"e?a=2&b=1")}})

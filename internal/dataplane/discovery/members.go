@@ -22,6 +22,7 @@ type members[T named] struct {
 
 	own   map[string]string // their own names
 	count map[string]int    // how many have an own name
+	idle  []string          // those that no member has, unless another has got it since
 }
 
 // change notes what a member is now. It is in force, since it was set while it was
@@ -56,10 +57,22 @@ func (m *members[T]) lose(name string) {
 	m.drop(own)
 }
 
-// drop removes what had a name, unless another member has it.
+// drop notes that a member has a name no more.
 func (m *members[T]) drop(own string) {
 	if m.count[own]--; m.count[own] == 0 {
-		delete(m.count, own)
-		m.remove(own)
+		m.idle = append(m.idle, own)
 	}
+}
+
+// settle follows a response: what no member has a name for any more is removed. Not
+// before, since what one member has given up another may have got by the same
+// response, and that was set while it was validated.
+func (m *members[T]) settle() {
+	for _, own := range m.idle {
+		if n, is := m.count[own]; is && n == 0 {
+			delete(m.count, own)
+			m.remove(own)
+		}
+	}
+	m.idle = nil
 }

@@ -106,19 +106,19 @@ func (d *Discovery) watch(k want, u *user) (cancel func()) {
 	from := d.located(u.source, k.canonical().name)
 	switch k.typ {
 	case xds.EndpointType:
-		return follow(d, k, u, assignments(from), func(source *corev3.ConfigSource, a *assignment, version string) error {
+		return follow(d, k, u, assignments(from), assignmentNaming(), func(source *corev3.ConfigSource, a *assignment, version string) error {
 			return d.target.SetEncodedEndpoints(source, a.la, a.encoded, version)
 		})
 	case xds.LocalityEndpointType:
 		return d.followLocality(k, u)
 	case xds.RouteType:
-		return follow(d, k, u, d.routes(k.source, from), d.target.SetRoutes)
+		return follow(d, k, u, d.routes(k.source, from), routesNaming(), d.target.SetRoutes)
 	case xds.SecretType:
-		return follow(d, k, u, resolving(xdsclient.Secrets(), from), d.target.SetSecret)
+		return follow(d, k, u, resolving(xdsclient.Secrets(), from), secretNaming(), d.target.SetSecret)
 	case xds.RuntimeType:
-		return follow(d, k, u, resolving(xdsclient.Runtimes(), from), d.target.SetRuntime)
+		return follow(d, k, u, resolving(xdsclient.Runtimes(), from), runtimeNaming(), d.target.SetRuntime)
 	case xds.ExtensionConfigType:
-		return follow(d, k, u, resolving(xdsclient.ExtensionConfigs(), from), d.target.SetExtension)
+		return follow(d, k, u, resolving(xdsclient.ExtensionConfigs(), from), extensionNaming(), d.target.SetExtension)
 	case xds.ScopedRouteType:
 		return d.followScopes(k, u)
 	case xds.VirtualHostType:
@@ -133,14 +133,21 @@ func (d *Discovery) watch(k want, u *user) (cancel func()) {
 // follow watches one resource. It is set while it is looked at, for everybody
 // who wants it, so that what is wrong with it is told to the server; and when it
 // comes, for those who came later, or if it was there before a redirect led to it.
-func follow[T comparable](d *Discovery, k want, u *user, t xdsclient.Type[T], set func(*corev3.ConfigSource, T, string) error) func() {
+func follow[T comparable](d *Discovery, k want, u *user, t xdsclient.Type[T], own naming[T], use func(*corev3.ConfigSource, T, string) error) func() {
 	// Messages are made into something else at once: the bytes are enough, of what
 	// there is a lot of.
 	t.Transient = k.typ == xds.EndpointType
+	set := func(u *user, v T, version string) error {
+		v, err := own.asked(u.name, v)
+		if err != nil {
+			return err
+		}
+		return use(u.source, v, version)
+	}
 	t.Validate = func(name, version string, v T) error {
 		var errs []error
 		for _, u := range d.users(want{k.source, k.typ, name}) {
-			err := set(u.source, v, version)
+			err := set(u, v, version)
 			if err == nil {
 				u.applied = v
 			}
@@ -156,7 +163,7 @@ func follow[T comparable](d *Discovery, k want, u *user, t xdsclient.Type[T], se
 			if applied == any(v.Value) {
 				return
 			}
-			if err := set(u.source, v.Value, v.Version); err != nil {
+			if err := set(u, v.Value, v.Version); err != nil {
 				d.cfg.Logger.Warn("a resource that was good for others is refused", "type", kind, "resource", k.name, "error", err)
 			}
 		},

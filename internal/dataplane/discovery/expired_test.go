@@ -1,0 +1,75 @@
+package discovery
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/xebec-proxy/xebec/xds"
+)
+
+// shortLived is a server that sends one cluster and one listener which expire.
+type shortLived struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+}
+
+func (shortLived) DeltaAggregatedResources(s grpc.BidiStreamingServer[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse]) error {
+	for {
+		r, err := s.Recv()
+		if err != nil {
+			return nil //nolint:nilerr // the client has gone
+		}
+		var m proto.Message = &clusterv3.Cluster{Name: "own"}
+		if r.GetTypeUrl() == xds.ListenerType {
+			m = &listenerv3.Listener{Name: "own"}
+		}
+		if r.GetResponseNonce() != "" {
+			continue
+		}
+		body, err := anypb.New(m)
+		if err != nil {
+			return err //nolint:wrapcheck // it does not happen
+		}
+		err = s.Send(&discoveryv3.DeltaDiscoveryResponse{
+			TypeUrl: r.GetTypeUrl(), Nonce: "1",
+			Resources: []*discoveryv3.Resource{{Name: "res", Version: "1", Resource: body, Ttl: durationpb.New(100 * time.Millisecond)}},
+		})
+		if err != nil {
+			return nil //nolint:nilerr // the client has gone
+		}
+	}
+}
+
+// Clusters and listeners whose time to live ends are removed, by their own
+// names. Proves XT-04 of the proxy.
+func TestExpired(t *testing.T) {
+	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := grpc.NewServer()
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(srv, shortLived{})
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(lis) }()
+	t.Cleanup(func() {
+		srv.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	g := &target{}
+	d := start(t, bootstrap(t, dynamic("DELTA_GRPC", `{"ads": {}}`)), lis.Addr().String(), g)
+	d.Clusters(t.Context())
+	d.Listeners(t.Context())
+	for _, line := range []string{"set cluster own", "remove cluster own", "set listener own", "remove listener own"} {
+		g.until(t, line)
+	}
+}
