@@ -90,10 +90,18 @@ func upgrading(m *hcmv3.HttpConnectionManager) {
 	m.UpgradeConfigs = []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}}
 }
 
+// unhurried are routes whose responses may take as long as the scene does: those of the
+// default timeout, 15 s, end a download on a slow machine.
+func unhurried(name, cluster string) *routev3.RouteConfiguration {
+	rc := forwarding(name, cluster)
+	rc.GetVirtualHosts()[0].GetRoutes()[0].GetRoute().Timeout = durationpb.New(0)
+	return rc
+}
+
 // kept are the routes of the listener that stays: websockets have a cluster of
 // their own, which speaks HTTP/1.
 func (s *scene) kept(cluster string) *routev3.RouteConfiguration {
-	rc, ws := forwarding("kept", cluster), forwarding("", "ws").GetVirtualHosts()[0].GetRoutes()[0]
+	rc, ws := unhurried("kept", cluster), forwarding("", "ws").GetVirtualHosts()[0].GetRoutes()[0]
 	ws.Match.PathSpecifier = &routev3.RouteMatch_Prefix{Prefix: "/ws"}
 	rc.VirtualHosts[0].Routes = append([]*routev3.Route{ws}, rc.VirtualHosts[0].Routes...)
 	return rc
@@ -259,7 +267,7 @@ func (s *scene) changeCollection(name string) {
 }
 
 func (s *scene) changeRoutes() {
-	rc := forwarding("main", []string{"a", "b"}[s.random.IntN(2)])
+	rc := unhurried("main", []string{"a", "b"}[s.random.IntN(2)])
 	rc.VirtualHosts[0].Name = "v" + s.next()
 	must(s.t, s.res.SetRoutes(nil, rc, s.next()))
 }
@@ -319,7 +327,7 @@ func (s *scene) changeWrong() {
 // replaceCluster moves traffic to another cluster, removes the one it had, and
 // brings it back.
 func (s *scene) replaceCluster() {
-	must(s.t, s.res.SetRoutes(nil, forwarding("main", "b"), s.next()))
+	must(s.t, s.res.SetRoutes(nil, unhurried("main", "b"), s.next()))
 	must(s.t, s.res.SetRoutes(nil, s.kept("b"), s.next()))
 	s.res.RemoveCluster("a")
 	s.changeCluster("a")
