@@ -12,6 +12,14 @@ import (
 // ProxyProtocolNamespace holds the metadata of rules that name no namespace.
 const ProxyProtocolNamespace = "envoy.filters.listener.proxy_protocol"
 
+// HeaderState is the key of the filter state under which the proxy_protocol filter
+// keeps the [*ProxyHeader] of a connection, for PROXY headers upstream.
+const HeaderState = "envoy.network.proxy_protocol_options"
+
+// HeaderLengthV2 is the length of a version 2 header without addresses and
+// extensions, which the last two bytes of it count.
+const HeaderLengthV2 = 16
+
 // ProxyProtocol is the configuration of a proxy_protocol listener filter. It is
 // immutable and safe for concurrent use.
 type ProxyProtocol struct {

@@ -14,7 +14,7 @@ const (
 	signatureV1 = "PROXY "
 	signatureV2 = "\r\n\r\n\x00\r\nQUIT\n"
 	maxLineV1   = 108 // bytes, with its line end
-	headerV2    = 16
+	headerV2    = HeaderLengthV2
 )
 
 var errNoProxyHeader = errors.New("the first bytes are not a PROXY protocol header")

@@ -14,13 +14,9 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/inspect"
 )
 
-// Keys of the filter state that the filter sets.
-const (
-	// TLVState holds a [TLVs].
-	TLVState = "envoy.network.proxy_protocol.tlv"
-	// HeaderState holds the [*inspect.ProxyHeader], for PROXY headers upstream.
-	HeaderState = "envoy.network.proxy_protocol_options"
-)
+// TLVState is the key of the filter state under which the filter keeps a [TLVs].
+// The header itself is under [inspect.HeaderState].
+const TLVState = "envoy.network.proxy_protocol.tlv"
 
 // Type is the kind of filter
 // (envoy/extensions/filters/listener/proxy_protocol/v3/proxy_protocol.proto;
@@ -101,7 +97,7 @@ func store(info *filter.StreamInfo, h *inspect.ProxyHeader) {
 	if len(h.FilterState) > 0 {
 		info.SetState(TLVState, TLVs(h.FilterState))
 	}
-	info.SetState(HeaderState, h)
+	info.SetState(inspect.HeaderState, h)
 }
 
 func address(a inspect.ProxyAddr) filter.Address {
