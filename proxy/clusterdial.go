@@ -85,12 +85,13 @@ func (e *clusterEntry) connect(ctx context.Context, a *filter.Address) (net.Conn
 	return from.DialContext(ctx, network, address) //nolint:wrapcheck // its caller does
 }
 
-// secure begins TLS where the cluster has it.
+// secure begins TLS where the cluster has it, after a PROXY header where it has that.
 func (e *clusterEntry) secure(ctx context.Context, h *cluster.Host, raw net.Conn, alpn string) (net.Conn, error) {
-	if len(e.sockets) == 0 {
-		return raw, nil
+	i := h.Attributes().TransportSocket
+	if err := e.announce(ctx, h, raw, i); err != nil {
+		return nil, errors.Join(err, raw.Close())
 	}
-	t := e.sockets[h.Attributes().TransportSocket+1]
+	t := e.socketTLS(i)
 	if t == nil {
 		return raw, nil
 	}

@@ -2,17 +2,13 @@ package proxy
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	rawv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
-	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
-	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/filter/header"
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/http1"
@@ -21,7 +17,6 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
 	"github.com/xebec-proxy/xebec/internal/dataplane/pool"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
-	"github.com/xebec-proxy/xebec/internal/dataplane/tlsio"
 )
 
 func (p *Proxy) buildClusters() error {
@@ -207,83 +202,5 @@ func perRequest(h *cluster.HTTPOptions) func(*header.Map) pool.TransportOptions 
 			o.VerifySAN = host
 		}
 		return o
-	}
-}
-
-// clusterTransport builds the transport sockets of a cluster.
-func (p *Proxy) clusterTransport(e *clusterEntry) error {
-	plain, err := p.clientContext(e, e.TransportSocket())
-	if err != nil {
-		return fmt.Errorf("transport_socket: %w", err)
-	}
-	contexts := []*clientTLS{plain}
-	secure := plain != nil
-	for i, m := range e.TransportSocketMatches() {
-		c, err := p.clientContext(e, m.Socket)
-		if err != nil {
-			return fmt.Errorf("transport_socket_matches[%d].transport_socket: %w", i, err)
-		}
-		secure = secure || c != nil
-		contexts = append(contexts, c)
-	}
-	if !secure {
-		return nil
-	}
-	for _, c := range contexts {
-		if c != nil {
-			e.tls = append(e.tls, c)
-		}
-	}
-	e.sockets = contexts
-	e.opt.Transport = e.transport(contexts)
-	scope := e.lease.Scope
-	e.opt.CountTransport = func(s *stats.Shard, t loop.Transport, done bool) { listener.CountUpstream(s, scope, t, done) }
-	return nil
-}
-
-func (p *Proxy) clientContext(e *clusterEntry, t *corev3.TransportSocket) (*clientTLS, error) {
-	if t == nil {
-		return nil, nil //nolint:nilnil // no context: raw bytes
-	}
-	m, err := unpack(t.GetTypedConfig())
-	if err != nil {
-		return nil, err
-	}
-	switch m := m.(type) {
-	case *rawv3.RawBuffer:
-		return nil, nil //nolint:nilnil // no context: raw bytes
-	case *tlsv3.UpstreamTlsContext:
-		return p.secureClient(e, m)
-	}
-	return nil, fmt.Errorf("Didn't find a registered implementation for '%s' with type URL: '%s'", t.GetName(), t.GetTypedConfig().GetTypeUrl()) //nolint:staticcheck // Envoy's text
-}
-
-// transport makes transport sockets of the context a host selects: contexts[0]
-// is the cluster's own, the others are the matches.
-func (e *clusterEntry) transport(contexts []*clientTLS) pool.Transport {
-	return func(ctx context.Context, h *cluster.Host, proto pool.Protocol, o pool.TransportOptions) (loop.Transport, func() *filter.TLSInfo) {
-		t := contexts[h.Attributes().TransportSocket+1]
-		if t == nil {
-			return nil, nil
-		}
-		c := t.Load()
-		if c == nil {
-			return listener.NotReady(), func() *filter.TLSInfo { return nil }
-		}
-		so := tlsio.ClientSessionOptions{SNI: o.SNI, Host: h.Hostname()}
-		if o.VerifySAN != "" {
-			so.VerifySAN = []string{o.VerifySAN}
-		}
-		switch {
-		case o.RawALPN:
-		case proto == pool.HTTP2:
-			so.ALPNFallback = []string{"h2"}
-		case proto == pool.ALPN:
-			so.ALPNFallback = []string{"h2", "http/1.1"}
-		default:
-			so.ALPNFallback = []string{"http/1.1"}
-		}
-		s := c.NewSession(so)
-		return listener.NewTransport(ctx, s), func() *filter.TLSInfo { return listener.InfoOf(s.Info()) }
 	}
 }

@@ -61,7 +61,11 @@ func (e *clusterEntry) dialCheck(ctx context.Context, h *cluster.Host, check *he
 	if err != nil {
 		return nil, false, err
 	}
-	t := e.checkSocket(h, check)
+	i := e.checkSocket(h, check)
+	if err := e.announce(ctx, h, raw, i); err != nil {
+		return nil, false, errors.Join(err, raw.Close())
+	}
+	t := e.socketTLS(i)
 	if t == nil {
 		return raw, false, nil
 	}
@@ -80,14 +84,11 @@ func (e *clusterEntry) dialCheck(ctx context.Context, h *cluster.Host, check *he
 	return conn, true, nil
 }
 
-// checkSocket is the TLS of a check's connection to a host, nil for none.
-func (e *clusterEntry) checkSocket(h *cluster.Host, check *healthcheck.Config) *clientTLS {
-	if len(e.sockets) == 0 {
-		return nil
-	}
-	i := h.Attributes().TransportSocket
+// checkSocket is the number of the match that selects the transport socket of a
+// check's connection to a host, -1 for the cluster's own.
+func (e *clusterEntry) checkSocket(h *cluster.Host, check *healthcheck.Config) int {
 	if check.Criteria != nil {
-		i = e.MatchTransportSocket(check.Criteria)
+		return e.MatchTransportSocket(check.Criteria)
 	}
-	return e.sockets[i+1]
+	return h.Attributes().TransportSocket
 }

@@ -16,7 +16,8 @@ func (p *Proxy) otherTerminal(cfg proto.Message, l *listener.Listener) (listener
 		return nil, false, nil
 	}
 	t, err := tcpproxy.New(c, &tcpproxy.Env{
-		Stats: p.stat, Logs: p.logs, BufferLimit: l.BufferLimit,
+		Formats: p.formats(),
+		Stats:   p.stat, Logs: p.logs, BufferLimit: l.BufferLimit,
 		ClusterExists: p.res.hasCluster, CheckClusterSource: p.env.CheckClusterSource,
 	})
 	if err != nil {

@@ -43,6 +43,9 @@ func typeNames() map[string]string {
 		"proxy_protocol":        filters + "listener.proxy_protocol.v3.ProxyProtocol",
 		"downstream_tls":        "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
 		"upstream_tls":          "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+		"upstream_proxy":        "type.googleapis.com/envoy.extensions.transport_sockets.proxy_protocol.v3.ProxyProtocolUpstreamTransport",
+		"raw_buffer":            "type.googleapis.com/envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer",
+		"per_host":              "type.googleapis.com/envoy.config.core.v3.PerHostConfig",
 		"file_log":              "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog",
 		"http_options":          "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
 		"uuid":                  "type.googleapis.com/envoy.extensions.request_id.uuid.v3.UuidRequestIdConfig",
@@ -99,6 +102,13 @@ func (b *builder) cluster(name string, spec clusterSpec) (map[string]any, error)
 	if strings.HasSuffix(spec.Kind, "s") {
 		c["transport_socket"] = map[string]any{"name": "tls", "typed_config": map[string]any{"@type": "upstream_tls"}}
 	}
+	if spec.Proxy != nil {
+		inner := c["transport_socket"]
+		if inner == nil {
+			inner = map[string]any{"name": "raw", "typed_config": map[string]any{"@type": "raw_buffer"}}
+		}
+		c["transport_socket"] = map[string]any{"name": "proxy", "typed_config": map[string]any{"@type": "upstream_proxy", "config": spec.Proxy, "transport_socket": inner}}
+	}
 	merge(c, spec.Config)
 	return c, nil
 }
@@ -112,7 +122,7 @@ func (b *builder) localities(name string, spec clusterSpec) ([]any, error) {
 		if spec.Hosts != nil {
 			break
 		}
-		port, err := b.origins.listen(name, spec.Kind)
+		port, err := b.origins.listen(name, spec.Kind, spec.Proxy != nil)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +132,7 @@ func (b *builder) localities(name string, spec clusterSpec) ([]any, error) {
 		out = append(out, map[string]any{"lb_endpoints": equal})
 	}
 	for i, host := range spec.Hosts {
-		port, err := b.origins.listen(fmt.Sprintf("%s-%d", name, i), spec.Kind)
+		port, err := b.origins.listen(fmt.Sprintf("%s-%d", name, i), spec.Kind, spec.Proxy != nil)
 		if err != nil {
 			return nil, err
 		}

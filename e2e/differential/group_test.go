@@ -49,6 +49,9 @@ type clusterSpec struct {
 	Endpoints int            `yaml:"endpoints"`
 	Hosts     []hostSpec     `yaml:"hosts"` // instead of a number of equal endpoints
 	Config    map[string]any `yaml:"config"`
+	// Proxy is the configuration of the PROXY headers that connections begin with, and
+	// that servers read; nil without.
+	Proxy map[string]any `yaml:"proxy_header"`
 }
 
 // hostSpec is one endpoint, alone in its locality.

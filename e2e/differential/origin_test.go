@@ -42,8 +42,9 @@ func newOrigins(config *tls.Config) *origins {
 	return &origins{tls: config, ports: map[int]string{}, script: &exchange{}}
 }
 
-// listen starts a server and returns its port.
-func (o *origins) listen(name, kind string) (int, error) {
+// listen starts a server and returns its port. Connections begin with a PROXY header
+// if they are announced.
+func (o *origins) listen(name, kind string, announced bool) (int, error) {
 	if kind == "refused" {
 		port, closer, err := refusingPort()
 		if err == nil {
@@ -56,7 +57,14 @@ func (o *origins) listen(name, kind string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	s := testpeer.Serve(l, func(conn net.Conn, _ int) { o.serve(conn, name, kind) })
+	s := testpeer.Serve(l, func(conn net.Conn, _ int) {
+		if !announced {
+			o.serve(conn, conn, name, kind)
+			return
+		}
+		a := newAnnounced(conn)
+		o.serve(a, conn, name+", told "+a.header, kind)
+	})
 	o.ports[s.Port()] = name
 	o.servers = append(o.servers, s)
 	return s.Port(), nil
@@ -116,10 +124,9 @@ func (o *origins) note(change func()) {
 	change()
 }
 
-func (o *origins) serve(conn net.Conn, name, kind string) {
-	rw := conn
+func (o *origins) serve(rw, conn net.Conn, name, kind string) {
 	if strings.HasSuffix(kind, "s") {
-		secure := tls.Server(conn, o.tls)
+		secure := tls.Server(rw, o.tls)
 		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 		if err := secure.Handshake(); err != nil {
 			return

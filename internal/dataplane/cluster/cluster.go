@@ -12,6 +12,7 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	upstreamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
 )
 
 // Runtime answers with the value of a runtime key, or with the default.
@@ -264,6 +265,13 @@ func usesTLS(c *clusterv3.Cluster) bool {
 }
 
 func isTLS(s *corev3.TransportSocket) bool {
+	var outer upstreamv3.ProxyProtocolUpstreamTransport
+	for s.GetTypedConfig().MessageIs(&outer) {
+		if s.GetTypedConfig().UnmarshalTo(&outer) != nil {
+			return false
+		}
+		s = outer.GetTransportSocket()
+	}
 	return strings.HasPrefix(string(s.GetTypedConfig().MessageName()), "envoy.extensions.transport_sockets.tls.")
 }
 

@@ -44,6 +44,13 @@ func TestNewRefuses(t *testing.T) {
 		{"named port", socket(object{"address": "1.1.1.1", "named_port": "http"}), "IP resolver can't handle port specifier type 4."},
 		{"UDP", socket(object{"address": "1.1.1.1", "port_value": 1, "protocol": "UDP"}), "only TCP endpoints are built"},
 		{"no address", endpoint(object{}), "Address must be set"},
+		{
+			"TLV",
+			object{"load_assignment": load(at("1.1.1.1").with(object{"metadata": object{"typed_filter_metadata": object{"envoy.transport_sockets.proxy_protocol": object{
+				"@type": "type.googleapis.com/envoy.config.core.v3.PerHostConfig", "added_tlvs": []any{object{"type": 300}},
+			}}}}))},
+			"load_assignment.endpoints[0].lb_endpoints[0].metadata.typed_filter_metadata[envoy.transport_sockets.proxy_protocol].added_tlvs[0].type: 300: value must be less than 256",
+		},
 		{"endpoint_name", object{"load_assignment": load(object{"endpoint_name": "x"})}, "endpoint_name: named_endpoints are known but not built"},
 		{"no port", socket(object{"address": "1.1.1.1"}), "Proto constraint validation failed"},
 		{"port over", socket(object{"address": "1.1.1.1", "port_value": 70000}), "value must be less than or equal to 65535"},

@@ -9,6 +9,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 
 	"github.com/xebec-proxy/xebec/filter"
+	"github.com/xebec-proxy/xebec/internal/dataplane/proxyheader"
 )
 
 // endpoint is one lb_endpoint of the configuration.
@@ -140,6 +141,9 @@ func newEndpoint(k kind, e *endpointv3.LbEndpoint) (endpoint, error) {
 	}
 	if ep.check, err = newCheckTarget(conf.GetHealthCheckConfig(), ep.target.addr.Pipe == ""); err != nil {
 		return ep, fmt.Errorf("endpoint.health_check_config.%w", err)
+	}
+	if err := proxyheader.CheckHost(e.GetMetadata()); err != nil {
+		return ep, fmt.Errorf("metadata.%w", err)
 	}
 	for i, more := range conf.GetAdditionalAddresses() {
 		addr, err := staticTarget(more.GetAddress())

@@ -50,6 +50,9 @@ func (p *hostPool) open() {
 		cl.transport, cl.tls = o.Transport(p.c.ctx, p.host, p.key.proto, p.key.opts)
 		d.Transport = cl.transport
 	}
+	if o.ProxyHeaders != nil && cl.transport != nil {
+		d.Transport = loop.Precede(cl.transport, cl.header)
+	}
 	if p.all == nil {
 		p.all = map[*client]struct{}{}
 	}
@@ -69,6 +72,12 @@ func (p *hostPool) open() {
 	if o.BufferLimit > 0 {
 		cl.conn.SetHigh(o.BufferLimit)
 	}
+}
+
+// header is the PROXY header of the connection; nil if there is none.
+func (cl *client) header() []byte {
+	p := cl.pool
+	return p.c.header(p.host, p.key.opts.Source.source(), cl.conn, cl.info.ID)
 }
 
 // dial connects to a host: to the first of its addresses that answers (CM-09).
@@ -93,6 +102,9 @@ func (cl *client) OnOpen() {
 		cl.info.ConnectEnd, cl.info.HandshakeEnd = 0, cl.openedAt
 		cl.info.TLS = cl.tls()
 		p.c.opt.CountTransport(w.Stats, cl.transport, true)
+	}
+	if p.c.opt.ProxyHeaders != nil && cl.transport == nil {
+		cl.conn.Write(cl.header())
 	}
 	proto := p.key.proto
 	if proto == ALPN {

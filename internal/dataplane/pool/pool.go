@@ -17,6 +17,7 @@ import (
 	"github.com/xebec-proxy/xebec/internal/dataplane/http2"
 	"github.com/xebec-proxy/xebec/internal/dataplane/lb"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/proxyheader"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
 )
@@ -40,6 +41,8 @@ type TransportOptions struct {
 	SNI, VerifySAN string
 	// RawALPN offers only what is configured, nothing for HTTP.
 	RawALPN bool
+	// Source is whose connection a PROXY header tells of (TS-24); nil without one.
+	Source *Source
 }
 
 // Transport makes a connection's transport socket. info is called after the
@@ -89,6 +92,12 @@ type Options struct {
 	// how the handshake of one ended; it is not nil if Transport is not.
 	Transport      Transport
 	CountTransport func(s *stats.Shard, t loop.Transport, done bool)
+	// ProxyHeaders are the PROXY headers that connections begin with, by the number of
+	// the match that selects a host's transport socket, plus 1; nil where there is none.
+	// Empty if no socket of the cluster has one. ProxyHeaderTooLong counts those from
+	// which TLVs were left out.
+	ProxyHeaders       []*proxyheader.Config
+	ProxyHeaderTooLong stats.Counter
 }
 
 // Reset is why an upstream stream ended before its response did.
@@ -190,7 +199,8 @@ type Cluster struct {
 	picker  lb.Picker
 	pools   map[key]*hostPool
 	recent  recentPools
-	tcp     *TCP // the first of those that a failing host would cut, or nil
+	sources map[string]*Source // that have pools, by their keys
+	tcp     *TCP               // the first of those that a failing host would cut, or nil
 }
 
 type key struct {
@@ -270,8 +280,12 @@ func (c *Cluster) NewStream(h *cluster.Host, p Protocol, prio cluster.RoutePrior
 		}
 		hp = &hostPool{c: c, host: h, key: k, brk: brk, dropped: c.retired}
 		c.pools[k] = hp
+		c.keep(o.Source)
 	}
 	hp.newStream(r)
+	if o.Source != nil {
+		hp.forget() // there may be no connection
+	}
 }
 
 // recentPools are some of a cluster's pools: most clusters have few hosts, and to
@@ -319,6 +333,7 @@ func (w *Waiter) Cancel() {
 	p := w.pool
 	p.unqueue(w)
 	p.c.w.Stats.Inc(p.c.Cfg.Stats.UpstreamRqCancelled)
+	p.forget()
 }
 
 // hostPool is the connections of one kind to one host.
@@ -512,11 +527,13 @@ func (p *hostPool) drop() {
 	p.forget()
 }
 
-// forget takes leave of a pool of a host that is gone when it has nothing left.
+// forget takes leave of a pool when it has nothing left, if its host is gone or if it
+// is for one connection of a client, of which there may be any number.
 func (p *hostPool) forget() {
-	if p.dropped && len(p.all) == 0 && p.first == nil && p.c.pools[p.key] == p {
+	if (p.dropped || p.key.opts.Source != nil) && len(p.all) == 0 && p.first == nil && p.c.pools[p.key] == p {
 		delete(p.c.pools, p.key)
 		p.c.recent = recentPools{}
+		p.c.release(p.key.opts.Source)
 		p.brk.CxPool.Release()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/loop"
+	"github.com/xebec-proxy/xebec/internal/dataplane/proxyheader"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/worker"
 )
@@ -36,6 +37,7 @@ type TCP struct {
 	info      ConnInfo
 	tls       func() *filter.TLSInfo
 	transport loop.Transport
+	source    *proxyheader.Source // whose connection a PROXY header tells of, or nil
 	opened    bool
 	local     bool
 	endedLast bool         // the host has ended its side, after this one
@@ -90,8 +92,8 @@ func (c *Cluster) cut(h *cluster.Host) {
 // Dial opens a connection of its own to a host; h.OnOpen or h.OnFailed answers.
 // It is nil, and OnFailed was called, when a circuit breaker does not allow it:
 // with Overflow if there may be no more connections, with PendingOverflow if no
-// more may be waited for.
-func (c *Cluster) Dial(host *cluster.Host, prio cluster.RoutePriority, h TCPHandler) *TCP {
+// more may be waited for. info is the stream that the connection is for.
+func (c *Cluster) Dial(host *cluster.Host, prio cluster.RoutePriority, info *filter.StreamInfo, h TCPHandler) *TCP {
 	s, st := c.w.Stats, c.Cfg.Stats
 	t := &TCP{c: c, host: host, brk: c.Cfg.Breaker(prio), h: h, since: c.w.Loop.Now()}
 	if !t.brk.TryCx() {
@@ -123,6 +125,9 @@ func (c *Cluster) Dial(host *cluster.Host, prio cluster.RoutePriority, h TCPHand
 		t.transport, t.tls = c.opt.Transport(c.ctx, host, HTTP1, TransportOptions{RawALPN: true})
 		o.Transport = t.transport
 	}
+	if c.opt.ProxyHeaders != nil {
+		t.announce(info, &o)
+	}
 	t.conn = dial(c.w.Loop, host, &o, t)
 	if c.opt.BufferLimit > 0 {
 		t.conn.SetHigh(c.opt.BufferLimit)
@@ -130,6 +135,20 @@ func (c *Cluster) Dial(host *cluster.Host, prio cluster.RoutePriority, h TCPHand
 	t.list()
 	return t
 }
+
+// announce prepares the PROXY header of the connection.
+func (t *TCP) announce(info *filter.StreamInfo, o *loop.DialOptions) {
+	if info.Connection != nil {
+		from := proxyheader.SourceOf(info)
+		t.source = &from
+	}
+	if t.transport != nil {
+		o.Transport = loop.Precede(t.transport, t.header)
+	}
+}
+
+// header is the PROXY header of the connection; nil if there is none.
+func (t *TCP) header() []byte { return t.c.header(t.host, t.source, t.conn, t.info.ID) }
 
 // Conn is the connection below.
 func (t *TCP) Conn() *loop.Conn { return t.conn }
@@ -177,6 +196,9 @@ func (t *TCP) OnOpen() {
 		t.info.ConnectEnd, t.info.HandshakeEnd = 0, t.openAt
 		t.info.TLS = t.tls()
 		t.c.opt.CountTransport(s, t.transport, true)
+	}
+	if t.c.opt.ProxyHeaders != nil && t.transport == nil {
+		t.conn.Write(t.header())
 	}
 	t.h.OnOpen()
 }

@@ -33,7 +33,7 @@ func (f *Filter) ends() *route.Connect {
 func (u *upstream) dial(h *cluster.Host, cfg *route.Connect) {
 	r := &raw{u: u, cfg: cfg}
 	u.raw = r
-	r.tcp = u.f.c.Dial(h, u.f.prio, r)
+	r.tcp = u.f.c.Dial(h, u.f.prio, u.f.info, r)
 }
 
 // OnOpen implements pool.TCPHandler.

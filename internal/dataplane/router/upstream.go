@@ -49,7 +49,7 @@ func (f *Filter) send(h *cluster.Host) {
 		u.dial(h, ends)
 		return
 	}
-	f.c.NewStream(h, f.protocol(), f.prio, f.transport(), u)
+	f.c.NewStream(h, f.protocol(), f.prio, f.transport(h), u)
 }
 
 // notice tells the stream's info of the host.
@@ -80,11 +80,15 @@ func (f *Filter) protocol() pool.Protocol {
 	return o.Protocol
 }
 
-func (f *Filter) transport() pool.TransportOptions {
-	if t := f.c.Options().PerRequestTransport; t != nil {
-		return t(f.head)
+func (f *Filter) transport(h *cluster.Host) (t pool.TransportOptions) {
+	o := f.c.Options()
+	if o.PerRequestTransport != nil {
+		t = o.PerRequestTransport(f.head)
 	}
-	return pool.TransportOptions{}
+	if o.ProxyHeaders != nil {
+		t.Source = f.c.Source(h, f.info)
+	}
+	return t
 }
 
 // Cases implements pool.Receiver.

@@ -15,6 +15,7 @@ import (
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 
 	"github.com/xebec-proxy/xebec/internal/dataplane/accesslog"
+	"github.com/xebec-proxy/xebec/internal/dataplane/format"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 	"github.com/xebec-proxy/xebec/internal/dataplane/subset"
 )
@@ -58,6 +59,7 @@ type Config struct {
 	onDemand    *onDemand // nil: clusters are not discovered on demand
 	hash        hashBy
 	criteria    *subset.Criteria // nil without
+	tlvs        addedTLVs
 	Stats       Stats
 }
 
@@ -76,6 +78,8 @@ type Env struct {
 	// CheckClusterSource refuses a config source of which clusters cannot be asked
 	// for by name.
 	CheckClusterSource func(path string, c *corev3.ConfigSource) error
+	// Formats are what texts with operators are compiled with.
+	Formats format.Options
 }
 
 // New reads the filter's configuration.
@@ -103,7 +107,7 @@ func New(c *tcpv3.TcpProxy, env *Env) (*Config, error) {
 	}
 	logs, err := env.Logs("access_log", c.GetAccessLog())
 	out.logs = logs
-	return out, errors.Join(err, out.log.read(c), out.readClusters(c, env), out.readOnDemand(c, env), refuse(c))
+	return out, errors.Join(err, out.log.read(c), out.readClusters(c, env), out.readOnDemand(c, env), out.tlvs.read(c, env.Formats), refuse(c))
 }
 
 func (c *Config) readClusters(m *tcpv3.TcpProxy, env *Env) error {
@@ -147,10 +151,10 @@ func refuse(c *tcpv3.TcpProxy) error {
 	var names []string
 	for name, set := range map[string]bool{
 		"tunneling_config":            c.GetTunnelingConfig() != nil,
-		"on_demand.resources_locator": c.GetOnDemand().GetResourcesLocator() != "", "proxy_protocol_tlvs": len(c.GetProxyProtocolTlvs()) > 0,
-		"max_early_data_bytes": c.GetMaxEarlyDataBytes() != nil, "upstream_connect_mode": c.GetUpstreamConnectMode() != 0,
+		"on_demand.resources_locator": c.GetOnDemand().GetResourcesLocator() != "",
+		"max_early_data_bytes":        c.GetMaxEarlyDataBytes() != nil, "upstream_connect_mode": c.GetUpstreamConnectMode() != 0,
 		"downstream_idle_timeout": c.GetDownstreamIdleTimeout() != nil, "upstream_idle_timeout": c.GetUpstreamIdleTimeout() != nil,
-		"proxy_protocol_tlv_merge_policy": c.GetProxyProtocolTlvMergePolicy() != 0, "check_drain_close": c.GetCheckDrainClose() != nil,
+		"check_drain_close": c.GetCheckDrainClose() != nil,
 	} {
 		if set {
 			names = append(names, name)

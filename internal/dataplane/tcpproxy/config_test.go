@@ -117,12 +117,16 @@ func TestTimes(t *testing.T) {
 // not built by name.
 func TestRefusedConfigurations(t *testing.T) {
 	for field, want := range map[string]string{
-		`"accessLogOptions": {}, "flushAccessLogOnConnected": true`:                                        "Only one of flush_access_log_on_connected or access_log_options can be specified.",
-		`"accessLogOptions": {}, "accessLogFlushInterval": "1s"`:                                           "Only one of access_log_flush_interval or access_log_options can be specified.",
-		`"backoffOptions": {"baseInterval": "2s", "maxInterval": "1s"}`:                                    "backoff_options.max_interval: must be greater than or equal to the base_interval",
-		`"tunnelingConfig": {"hostname": "a"}, "maxEarlyDataBytes": 1`:                                     "max_early_data_bytes, tunneling_config: known but not built in this version",
-		`"checkDrainClose": true, "downstreamIdleTimeout": "1s"`:                                           "check_drain_close, downstream_idle_timeout: known but not built in this version",
-		`"upstreamIdleTimeout": "1s", "proxyProtocolTlvMergePolicy": "OVERWRITE_BY_TYPE_IF_EXISTS_OR_ADD"`: "proxy_protocol_tlv_merge_policy, upstream_idle_timeout: known but not built in this version",
+		`"accessLogOptions": {}, "flushAccessLogOnConnected": true`:                "Only one of flush_access_log_on_connected or access_log_options can be specified.",
+		`"accessLogOptions": {}, "accessLogFlushInterval": "1s"`:                   "Only one of access_log_flush_interval or access_log_options can be specified.",
+		`"backoffOptions": {"baseInterval": "2s", "maxInterval": "1s"}`:            "backoff_options.max_interval: must be greater than or equal to the base_interval",
+		`"tunnelingConfig": {"hostname": "a"}, "maxEarlyDataBytes": 1`:             "max_early_data_bytes, tunneling_config: known but not built in this version",
+		`"checkDrainClose": true, "downstreamIdleTimeout": "1s"`:                   "check_drain_close, downstream_idle_timeout: known but not built in this version",
+		`"upstreamIdleTimeout": "1s", "upstreamConnectMode": "ON_DOWNSTREAM_DATA"`: "upstream_connect_mode, upstream_idle_timeout: known but not built in this version",
+		`"proxyProtocolTlvs": [{"type": 1}]`:                                       "proxy_protocol_tlvs[0]: Invalid TLV configuration: one of 'value' or 'format_string' must be set.",
+		`"proxyProtocolTlvs": [{"type": 1, "value": "YQ=="}, {"type": 1, "value": "YQ==", "formatString": {"textFormatSource": {"inlineString": "a"}}}]`: "proxy_protocol_tlvs[1]: Invalid TLV configuration: only one of 'value' or 'format_string' may be set.",
+		`"proxyProtocolTlvs": [{"type": 1, "formatString": {"textFormatSource": {"inlineString": "%NOSUCH%"}}}]`:                                         "proxy_protocol_tlvs[0].format_string: Not supported field in StreamInfo: NOSUCH",
+		`"proxyProtocolTlvMergePolicy": 7`: "proxy_protocol_tlv_merge_policy: 7 is no policy",
 	} {
 		_, err := configOf(t, registry(t), `{"statPrefix": "p", "cluster": "c", `+field+`}`)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -82,6 +82,7 @@ func (s *session) begin() {
 func (s *session) found(name string) {
 	s.info.Cluster = name
 	s.began = s.w.Loop.Now()
+	s.addTLVs()
 	s.connect()
 }
 
@@ -121,7 +122,7 @@ func (s *session) connect() {
 		return
 	}
 	s.host = host
-	t := s.cl.Dial(host, 0, s.upstream())
+	t := s.cl.Dial(host, 0, s.info, s.upstream())
 	if t == nil {
 		return // a circuit breaker: OnFailed was called
 	}
