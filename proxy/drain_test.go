@@ -117,3 +117,29 @@ func TestDrainIsBounded(t *testing.T) {
 		t.Error("the request was answered")
 	}
 }
+
+// Partly proves HR-03: a connection that has not come to its filter chain when the proxy
+// is told to end is served like others, and ends with its response.
+func TestDrainOfWhoHasSaidNothing(t *testing.T) {
+	waiting := strings.Replace(small, "    stat_prefix: front\n", `    stat_prefix: front
+    listener_filters:
+    - name: envoy.filters.listener.tls_inspector
+      typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector}
+`, 1)
+	r := start(t, waiting+adminHere, drainTime(time.Minute))
+	front := r.Listeners()["front"][0]
+	l := dialLine(t, front, "")
+	r.until(t, "listener.front.downstream_pre_cx_active: 1")
+	r.stop()
+	for { // until the workers have closed their sockets
+		c, err := net.Dial("tcp", front)
+		if err != nil {
+			break
+		}
+		_ = c.Close()
+	}
+	l.expect(t, "old", false)
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+}

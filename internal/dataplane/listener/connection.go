@@ -172,7 +172,7 @@ func (c *Connection) openSession() {
 		c.drop()
 		return
 	}
-	c.retire()
+	c.begun()
 }
 
 // OnData implements loop.Handler.

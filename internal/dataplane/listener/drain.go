@@ -83,6 +83,15 @@ func (w *Worker) RetireConnections() {
 	}
 }
 
+// begun is to be called when the connection has got its session, which may be to end
+// from the start.
+func (c *Connection) begun() {
+	c.retire()
+	if d, ok := c.session.(Drainer); ok && c.w.draining {
+		d.Drain()
+	}
+}
+
 // retire asks the session to end in order, if it is to.
 func (c *Connection) retire() {
 	if d := c.leaving(); d != nil {

@@ -162,6 +162,8 @@ type Worker struct {
 	ports  map[*Port]struct{}
 	places map[filter.Address]place
 	deaf   bool // stop_accepting_connections
+	// draining: every connection is to end, those too that have no session yet.
+	draining bool
 }
 
 // StopAccepting closes the worker's listening sockets.
@@ -179,8 +181,10 @@ func NewWorker(ctx context.Context, w *worker.Worker) *Worker {
 // Drainer is a Session that can end in order.
 type Drainer interface{ Drain() }
 
-// Drain asks every connection of the worker to end in order.
+// Drain asks every connection of the worker to end in order, now or when it has come to
+// its filter chain.
 func (w *Worker) Drain() {
+	w.draining = true
 	for c := range w.each() {
 		if d, ok := c.session.(Drainer); ok {
 			d.Drain()

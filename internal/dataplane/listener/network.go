@@ -187,7 +187,7 @@ func (n *netChain) terminal(src *source) {
 			c.conn.Abort(false)
 			return
 		}
-		c.retire()
+		c.begun()
 	}
 	if src.buf.Len() > 0 {
 		c.session.OnData(src.buf.Bytes())

@@ -156,7 +156,7 @@ func (p *epoll) handle(ev *syscall.EpollEvent) {
 	p.quiet = false
 	if ev.Pad == listenerGen {
 		if l := p.accept[fd]; l != nil {
-			l.acceptAll()
+			l.acceptSome()
 		}
 		return
 	}
@@ -168,7 +168,7 @@ func (p *epoll) handle(ev *syscall.EpollEvent) {
 
 func (p *epoll) closeAll() {
 	for _, l := range p.accept {
-		l.Close()
+		l.shut()
 	}
 	for _, s := range p.socks {
 		if s != nil {

@@ -47,18 +47,19 @@ func (l *Loop) Listen(fd int, accept Accept) (*Listener, error) {
 // are open are served meanwhile.
 const acceptBurst = 64
 
-func (ln *Listener) acceptAll() {
+// acceptSome takes some of the connections that wait, and reports whether there may be more.
+func (ln *Listener) acceptSome() (more bool) {
 	p := ln.loop.poll.(*epoll) //nolint:forcetypeassert // Listen made sure
 	for range acceptBurst {
 		if ln.off || ln.paused {
-			return
+			return false
 		}
 		fd, e := p.acceptOne(ln.fd)
 		if e != 0 {
 			if e != unix.EAGAIN && e != unix.ECONNABORTED && e != unix.EINTR {
 				ln.loop.logger.Warn("accept failed", "error", e)
 			}
-			return
+			return e == unix.ECONNABORTED || e == unix.EINTR
 		}
 		from := p.peer(fd)
 		c := ln.loop.newConn(nil)
@@ -71,6 +72,7 @@ func (ln *Listener) acceptAll() {
 		}
 		ln.accept(c, from)
 	}
+	return true
 }
 
 // acceptOne accepts a connection. Who it is from is in p.from.
@@ -123,16 +125,36 @@ func (ln *Listener) Pause(pause bool) {
 	_ = syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_MOD, ln.fd, &ev)
 }
 
-// Close stops accepting and closes the socket.
+// mostLast bounds how many bursts of connections are taken when a listener is closed:
+// more than the system lets wait.
+const mostLast = 1024
+
+// Close stops accepting and closes the socket. Before that it accepts those who are
+// connected already, unless it is paused: the system would reset them, with what they
+// have asked for. (Where the loop is portable they are.)
 func (ln *Listener) Close() {
 	if ln.off {
 		return
 	}
-	ln.off = true
 	if ln.native != nil {
+		ln.off = true
 		ln.native.close()
 		return
 	}
+	for range mostLast {
+		if !ln.acceptSome() {
+			break
+		}
+	}
+	ln.shut()
+}
+
+// shut closes the socket.
+func (ln *Listener) shut() {
+	if ln.off { // by what a connection has led to
+		return
+	}
+	ln.off = true
 	p := ln.loop.poll.(*epoll) //nolint:forcetypeassert // Listen made sure
 	delete(p.accept, ln.fd)
 	_ = unix.Close(ln.fd)

@@ -62,13 +62,24 @@ func listenEcho(t *testing.T, l *Loop, o Options) string {
 // listen makes the loop accept connections and returns the address.
 func listen(t *testing.T, l *Loop, o Options, accept Accept) string {
 	t.Helper()
+	_, address := listener(t, l, o, accept)
+	return address
+}
+
+// listener is listen that returns the listener too, which is the loop's.
+func listener(t *testing.T, l *Loop, o Options, accept Accept) (out *Listener, address string) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	if o.Portable {
-		l.Post(func() { _, err := l.ListenOn(ln, accept); done <- err })
+		l.Post(func() {
+			var err error
+			out, err = l.ListenOn(ln, accept)
+			done <- err
+		})
 	} else {
 		f, err := ln.(*net.TCPListener).File()
 		if err != nil {
@@ -80,12 +91,16 @@ func listen(t *testing.T, l *Loop, o Options, accept Accept) string {
 			t.Fatal(err)
 		}
 		_ = f.Close()
-		l.Post(func() { _, err := l.Listen(fd, accept); done <- err })
+		l.Post(func() {
+			var err error
+			out, err = l.Listen(fd, accept)
+			done <- err
+		})
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	return ln.Addr().String()
+	return out, ln.Addr().String()
 }
 
 // everyKind runs a test with every kind of loop that this system has.
