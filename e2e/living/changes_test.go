@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
+	"sync"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -189,15 +191,21 @@ func (s *scene) changeSecond() []func() {
 	}
 	s.converge()
 	url := fmt.Sprintf("http://localhost:%d/slow", s.ports.second)
+	sent := make(chan struct{})
+	var once sync.Once
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { once.Do(func() { close(sent) }) },
+	})
 	s.load.work.Go(func() {
+		defer once.Do(func() { close(sent) })
 		tr := &http.Transport{}
 		defer tr.CloseIdleConnections()
-		if err := testpeer.Post(context.Background(), &http.Client{Transport: tr, Timeout: 20 * time.Second}, url, 1000); err != nil {
+		if err := testpeer.Post(ctx, &http.Client{Transport: tr, Timeout: 20 * time.Second}, url, 1000); err != nil {
 			s.load.failure("request on a listener that is removed", err)
 		}
 		s.load.counted("removed listener")
 	})
-	time.Sleep(50 * time.Millisecond) // so that the request is under way
+	<-sent // whether the proxy has seen it or not
 	return step(func() {
 		s.second = false
 		s.w.remove(xds.ListenerType, "second")
