@@ -51,6 +51,12 @@ func (a *assembly) fullEntry(o *owed, kept map[string]*xds.Resource) {
 			a.takeFull(o, nil, st) // there is nothing certain to go on with
 			return
 		}
+		if o.held == nil && r != nil && r.Equal(o.mayHold()) {
+			// It was sent in a response that was refused, and may be in force all the same,
+			// since clients take what is good: left out, it would be removed.
+			a.takeFull(o, r, st)
+			return
+		}
 		kept[o.name] = o.held
 	}
 }
