@@ -198,10 +198,11 @@ func (r *Resources) assign(s *edsState, la *endpointv3.ClusterLoadAssignment, en
 		}
 	}
 	if err != nil {
-		for _, e := range s.users {
+		for _, e := range users {
 			e.subscription().rejected(m)
 		}
 		s.rejected = &failure{la, version, time.Now(), err}
+		r.goWithout(users)
 		return fmt.Errorf("endpoints %q: %w", la.GetClusterName(), err)
 	}
 	s.last, s.life, s.origin, s.rejected = bytes.Clone(encoded), cluster.StaleAfter(la), origin{version: version, at: begun}, nil
@@ -301,8 +302,16 @@ func (r *Resources) Missing(source *corev3.ConfigSource, typeURL, name string) {
 }
 
 func (r *Resources) noEndpoints(s *edsState) {
-	for _, e := range slices.Clone(s.users) {
+	for _, e := range s.users {
 		r.p.stat.Main().Inc(e.Stats.UpdateEmpty)
+	}
+	r.goWithout(slices.Clone(s.users))
+}
+
+// goWithout ends the waiting of clusters for an assignment that does not exist or is
+// wrong, as in Envoy: they have the former one, or no hosts.
+func (r *Resources) goWithout(users []*clusterEntry) {
+	for _, e := range users { // settling a cluster ends the former one
 		if !e.Known() {
 			e.Skip()
 			r.settleNamed(e.Name())

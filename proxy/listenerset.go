@@ -145,6 +145,10 @@ func (r *Resources) bind(l *listenerEntry, s *listenerSlot) error {
 			if o == s || e == nil {
 				continue
 			}
+			if !o.static && slices.Contains(r.leavers, o.name) {
+				l.Share(e.Listener)
+				continue
+			}
 			if address, ok := l.Conflict(e.Listener); ok {
 				return fmt.Errorf("has duplicate address '%s' as existing listener '%s'", address, o.name)
 			}
@@ -178,6 +182,15 @@ func onlyChains(a, b *listenerv3.Listener) bool {
 	return proto.Equal(a, b)
 }
 
+// Leaving says which listeners are going to be removed, by calls of RemoveListener that
+// follow those of SetListener: until the next call of Leaving, listeners may have their
+// addresses. They take the sockets over, so that no connection is refused meanwhile.
+func (r *Resources) Leaving(listeners []string) {
+	r.lock()
+	defer r.unlock()
+	r.leavers = listeners
+}
+
 // RemoveListener removes a listener: it accepts no more connections, and those
 // it has end in order within the drain time (LM-06). Listeners of the bootstrap
 // stay.
@@ -192,7 +205,9 @@ func (r *Resources) RemoveListener(name string) {
 	if s.active != nil {
 		r.p.stat.Main().Inc(r.p.server.ListenerRemoved)
 		r.freePorts(s.active)
-		r.retireListener(s.active, nil)
+		l := s.active
+		r.post(func(w *running) { l.Hush(w.w) })
+		r.retireListener(l, nil)
 	}
 	delete(r.listeners, name)
 	r.countListeners()

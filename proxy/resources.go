@@ -113,10 +113,12 @@ type Resources struct {
 	// extensions are configurations of filters.
 	extensions map[string][]*extensionState
 	listeners  map[string]*listenerSlot
-	listening  bool // what listeners need is asked for
-	serving    bool // listeners that are warm begin
-	versions   map[string]string
-	leaving    leaving
+	// leavers are listeners whose addresses others may take over.
+	leavers   []string
+	listening bool // what listeners need is asked for
+	serving   bool // listeners that are warm begin
+	versions  map[string]string
+	leaving   leaving
 	// drainingListeners end in order.
 	drainingListeners map[*listenerEntry]struct{}
 	// drainingChains are filter chains that do so alone.

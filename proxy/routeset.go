@@ -199,6 +199,9 @@ func (r *Resources) reroute(s *routeState, rc *routev3.RouteConfiguration, versi
 	if err != nil {
 		subscriptions(s.users, (*routeUser).subscription, func(s *subscription) { s.rejected(m) })
 		s.rejected = &failure{rc, version, time.Now(), err}
+		if s.hosts == nil {
+			r.endRoutes(s)
+		}
 		return fmt.Errorf("routes %q: %w", rc.GetName(), err)
 	}
 	s.own, s.last, s.origin, s.rejected = checked, merged, from, nil
@@ -216,6 +219,11 @@ func (r *Resources) noRoutes(s *routeState) {
 	for _, u := range s.users {
 		r.p.stat.Main().Inc(u.stats.UpdateEmpty)
 	}
+	r.endRoutes(s)
+}
+
+// endRoutes ends the waiting for routes that do not exist or are wrong, as in Envoy.
+func (r *Resources) endRoutes(s *routeState) {
 	for _, u := range slices.Clone(s.users) { // those of scopes may leave
 		u.end()
 		if u.settled != nil {

@@ -228,6 +228,9 @@ func (r *Resources) supply(s *secretState, secret *tlsv3.Secret, version string)
 	if err != nil {
 		s.stats.rejected(m)
 		s.rejected = &failure{secret, version, time.Now(), err}
+		if s.last == nil && files == nil { // files may come yet
+			r.noSecret(s) // as in Envoy, where what is wrong does not keep others waiting
+		}
 		return fmt.Errorf("secret %q: %w", secret.GetName(), err)
 	}
 	s.last, s.origin, s.rejected = whole, from, nil
@@ -263,7 +266,7 @@ func (r *Resources) installSecret(s *secretState, installs []func()) {
 	}
 }
 
-// noSecret ends the waiting for a secret that does not exist.
+// noSecret ends the waiting for a secret that does not exist or is wrong.
 func (r *Resources) noSecret(s *secretState) {
 	for _, u := range slices.Clone(s.users) {
 		u.end()

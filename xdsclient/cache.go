@@ -29,7 +29,7 @@ type typeState struct {
 	collections map[string]*collection
 	responders  []*watch
 	idle        []*entry // without watches, to be forgotten when the server knows
-	refused     []*entry // members of collections that were never held
+	refused     []*entry // members of collections that were never held, in SotW
 }
 
 // entry is one resource, held or wanted.
@@ -155,13 +155,15 @@ func (t *typeState) whole(u *update) *update {
 
 // fail takes an entry's value away.
 func (s *Source) fail(t *typeState, e *entry, err *Error) {
-	had := e.u != nil
+	known := e.u != nil || e.err.is(ErrRejected) // to those who watch collections
 	e.u, e.ambient, e.err = nil, nil, err
-	s.tell(t, e, call{kind: callError, err: err}, had || err.is(ErrRejected))
+	s.tell(t, e, call{kind: callError, err: err}, known || err.is(ErrRejected))
 	switch {
 	case len(e.watches) > 0:
 	case err.is(ErrRejected):
-		t.refused = append(t.refused, e)
+		if !s.cfg.Delta { // which says what is removed
+			t.refused = append(t.refused, e)
+		}
 	default:
 		delete(t.entries, e.name)
 	}

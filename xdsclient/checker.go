@@ -33,7 +33,7 @@ func (c checker) Name(typeURL string, body []byte) (string, error) {
 }
 
 // Check decodes and validates. What another server has sent before is not
-// decoded again.
+// validated again; what this one has is, for it follows something that was refused.
 func (c checker) Check(typeURL, name, version string, form client.Form, body []byte) (any, error) {
 	t := c.l.s.types[typeURL]
 	if t == nil {
@@ -42,7 +42,7 @@ func (c checker) Check(typeURL, name, version string, form client.Form, body []b
 	if form != client.Plain {
 		return c.indirect(t, name, version, form, body)
 	}
-	if e := t.entries[name]; e != nil && e.u != nil && e.u.form == client.Plain && bytes.Equal(e.u.body, body) {
+	if e := t.entries[name]; e != nil && e.u != nil && e.u.form == client.Plain && e.u.server != c.l.srv.Name && bytes.Equal(e.u.body, body) {
 		if !t.brief {
 			return e.u.value, nil
 		}
@@ -55,6 +55,13 @@ func (c checker) Check(typeURL, name, version string, form client.Form, body []b
 	}
 	c.l.s.count(StatUpdatesValid, c.l, typeURL, 1)
 	return v, nil
+}
+
+// Leaving tells the type.
+func (c checker) Leaving(typeURL string, names []string) {
+	if t := c.l.s.types[typeURL]; t != nil && t.leaving != nil && !c.l.srv.Policy.KeepDeleted {
+		t.leaving(names)
+	}
 }
 
 // CheckAll asks the validators of the type, and then the type itself.

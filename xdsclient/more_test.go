@@ -87,7 +87,7 @@ func TestMetrics(t *testing.T) {
 		"a.control_plane.connected_state": 0, "a.server_failure": 1,
 		"a.CDS.update_attempt": 4, "a.CDS.update_success": 2, "a.CDS.update_rejected": 1, "a.CDS.update_failure": 1,
 		"a.CDS.config_reload": 2, "a.CDS.init_fetch_timeout": 1,
-		"a.CDS.resource_updates_valid": 1, "a.CDS.resource_updates_invalid": 1,
+		"a.CDS.resource_updates_valid": 2, "a.CDS.resource_updates_invalid": 1,
 	}
 	for _, known := range []string{"a.CDS.version", "a.CDS.update_time"} {
 		if c.n[known] == 0 {

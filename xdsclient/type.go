@@ -25,8 +25,9 @@ import (
 // with different T are an error for the second.
 type Type[T any] struct {
 	xds.Type
-	// Decode reads a resource. It is called once for each content, never for a
-	// repetition of the same bytes. Its error rejects the resource, and is told
+	// Decode reads a resource. It is called once for each content, and not for a
+	// repetition of the same bytes, unless that follows something that was refused:
+	// what is good may depend on what else there is. Its error rejects the resource, and is told
 	// to the server. The body is read-only and must not be kept.
 	Decode func(name string, body []byte) (T, error)
 	// Validate looks at what Decode has made; its error rejects the resource.
@@ -42,6 +43,10 @@ type Type[T any] struct {
 	// accepted; its error rejects all of it. It is called as Validate is, after
 	// it, and not for a response that changes nothing. nil accepts everything.
 	ValidateAll func(version string, changes []Candidate) error
+	// Leaving is told the names of what a response removes, before anything in it is
+	// validated, for programs in which what is new may take the place of what goes. It
+	// is called as Validate is. nil is told nothing.
+	Leaving func(names []string)
 	// NameOf reads a resource's name in the state-of-the-world variant, which
 	// does not have it beside the resource. nil takes the first field of the
 	// message, which is the name in all types of the protocol.
@@ -140,13 +145,15 @@ type decoder struct {
 	direct bool
 	nameOf func(body []byte) (string, error)
 	all    func(version string, changes []Candidate) error
+	// leaving is told what is going to be removed; may be nil.
+	leaving func(names []string)
 }
 
 var errNoDecode = errors.New("the type has no Decode function")
 
 // erase hides the type parameter.
 func (t Type[T]) erase() decoder {
-	d := decoder{Type: t.Type, of: (*T)(nil), nameOf: t.NameOf, all: t.ValidateAll, brief: t.Transient, direct: t.Direct}
+	d := decoder{Type: t.Type, of: (*T)(nil), nameOf: t.NameOf, all: t.ValidateAll, brief: t.Transient, direct: t.Direct, leaving: t.Leaving}
 	d.read = func(name string, body []byte) (any, error) { return t.Decode(name, body) }
 	d.decode = func(name, version string, body []byte, as []string) (any, error) {
 		if t.Decode == nil {

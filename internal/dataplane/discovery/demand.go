@@ -267,7 +267,7 @@ func (d *Discovery) askCluster(k want, u *user) func() {
 			}
 		},
 		Error: func(_ string, err error) {
-			if !errors.Is(err, xdsclient.ErrMissing) {
+			if !errors.Is(err, xdsclient.ErrMissing) && !errors.Is(err, xdsclient.ErrExpired) {
 				return
 			}
 			if u.has {

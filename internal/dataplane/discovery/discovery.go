@@ -35,6 +35,9 @@ type Target interface {
 	RemoveCluster(name string)
 	SetListener(l *listenerv3.Listener, version string) error
 	RemoveListener(name string)
+	// Leaving says which listeners are about to be removed, so that others that come by
+	// the same response may have their addresses; nil that none are any more.
+	Leaving(listeners []string)
 	// SetEncodedEndpoints is given an assignment with its encoding, which is lent, or nil
 	// if there is none.
 	SetEncodedEndpoints(source *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, encoded []byte, version string) error
@@ -214,7 +217,7 @@ func (d *Discovery) Clusters(ctx context.Context) {
 func (d *Discovery) Listeners(ctx context.Context) {
 	if d.lds.source != nil {
 		d.own.begin(xds.ListenerType)
-		collection(ctx, d, d.lds, d.listeners(), members[*listenerv3.Listener]{scope: "listener_manager.lds", set: d.target.SetListener, remove: d.target.RemoveListener})
+		collection(ctx, d, d.lds, d.listeners(), members[*listenerv3.Listener]{scope: "listener_manager.lds", set: d.target.SetListener, remove: d.target.RemoveListener, leaves: d.target.Leaving})
 	}
 }
 
@@ -225,6 +228,15 @@ func collection[T named](ctx context.Context, d *Discovery, of whole, t xdsclien
 	var once sync.Once
 	first := func() { once.Do(func() { close(answered) }) }
 	m := &use
+	validate := t.Validate
+	t.Validate = func(name, version string, v T) error {
+		err := validate(name, version, v)
+		m.judge(name, v.GetName(), err)
+		return err
+	}
+	if m.leaves != nil {
+		t.Leaving = m.leave
+	}
 	w := xdsclient.Funcs[T]{
 		Change: func(u xdsclient.Update[T]) { m.change(d, of, &u) },
 		Error: func(name string, err error) {

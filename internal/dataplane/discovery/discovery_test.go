@@ -87,6 +87,20 @@ type target struct {
 	log []string
 	// missing gets what is missing, if it is not nil; then nothing is noted.
 	missing chan string
+	// refused is a name that is refused, for now.
+	refused string
+}
+
+func (g *target) refuses(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refused != "" && name == g.refused
+}
+
+func (g *target) refuse(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused = name
 }
 
 func (g *target) note(format string, args ...any) {
@@ -99,7 +113,7 @@ func (g *target) note(format string, args ...any) {
 }
 
 func (g *target) set(kind, name, version string) error {
-	if strings.HasPrefix(name, "bad") {
+	if strings.HasPrefix(name, "bad") || g.refuses(name) {
 		g.note("refuse %s %s", kind, name)
 		return errors.New("field: I do not like it")
 	}
@@ -118,6 +132,12 @@ func (g *target) SetListener(l *listenerv3.Listener, version string) error {
 	return g.set("listener", l.GetName(), version)
 }
 func (g *target) RemoveListener(name string) { g.note("remove listener %s", name) }
+func (g *target) Leaving(listeners []string) {
+	if len(listeners) > 0 {
+		g.note("leaving %s", strings.Join(listeners, " "))
+	}
+}
+
 func (g *target) SetEncodedEndpoints(_ *corev3.ConfigSource, la *endpointv3.ClusterLoadAssignment, _ []byte, version string) error {
 	name := la.GetClusterName()
 	for key := range la.GetNamedEndpoints() { // which tells them apart

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
@@ -28,8 +29,12 @@ func (shortLived) DeltaAggregatedResources(s grpc.BidiStreamingServer[discoveryv
 			return nil //nolint:nilerr // the client has gone
 		}
 		var m proto.Message = &clusterv3.Cluster{Name: "own"}
-		if r.GetTypeUrl() == xds.ListenerType {
+		name := "res"
+		switch r.GetTypeUrl() {
+		case xds.ListenerType:
 			m = &listenerv3.Listener{Name: "own"}
+		case xds.ExtensionConfigType:
+			m, name = &corev3.TypedExtensionConfig{Name: "own"}, "own"
 		}
 		if r.GetResponseNonce() != "" {
 			continue
@@ -40,7 +45,7 @@ func (shortLived) DeltaAggregatedResources(s grpc.BidiStreamingServer[discoveryv
 		}
 		err = s.Send(&discoveryv3.DeltaDiscoveryResponse{
 			TypeUrl: r.GetTypeUrl(), Nonce: "1",
-			Resources: []*discoveryv3.Resource{{Name: "res", Version: "1", Resource: body, Ttl: durationpb.New(100 * time.Millisecond)}},
+			Resources: []*discoveryv3.Resource{{Name: name, Version: "1", Resource: body, Ttl: durationpb.New(100 * time.Millisecond)}},
 		})
 		if err != nil {
 			return nil //nolint:nilerr // the client has gone
@@ -49,7 +54,7 @@ func (shortLived) DeltaAggregatedResources(s grpc.BidiStreamingServer[discoveryv
 }
 
 // Clusters and listeners whose time to live ends are removed, by their own
-// names. Proves XT-04 of the proxy.
+// names, and what is wanted by its name is missing then. Proves XT-04 of the proxy.
 func TestExpired(t *testing.T) {
 	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -69,7 +74,8 @@ func TestExpired(t *testing.T) {
 	d := start(t, bootstrap(t, dynamic("DELTA_GRPC", `{"ads": {}}`)), lis.Addr().String(), g)
 	d.Clusters(t.Context())
 	d.Listeners(t.Context())
-	for _, line := range []string{"set cluster own", "remove cluster own", "set listener own", "remove listener own"} {
+	d.Want(xds.ExtensionConfigType, "own", &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}})
+	for _, line := range []string{"set cluster own", "remove cluster own", "set listener own", "remove listener own", "set extension own", "missing " + xds.Kind(xds.ExtensionConfigType) + " own"} {
 		g.until(t, line)
 	}
 }

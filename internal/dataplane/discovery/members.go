@@ -23,6 +23,49 @@ type members[T named] struct {
 	own   map[string]string // their own names
 	count map[string]int    // how many have an own name
 	idle  []string          // those that no member has, unless another has got it since
+	// refused are the own names of what was refused last. The target shows why until
+	// it is told otherwise.
+	refused map[string]string
+	// leaves is told of members that the response at hand removes; nil for nobody.
+	leaves  func(names []string)
+	leaving bool // it was told
+}
+
+// judge notes whether what was sent under a name was refused.
+func (m *members[T]) judge(name, own string, err error) {
+	if before, was := m.refused[name]; was {
+		delete(m.refused, name)
+		if m.count[before] == 0 && before != own {
+			m.idle = append(m.idle, before)
+		}
+	}
+	if err == nil {
+		return
+	}
+	if m.refused == nil {
+		m.refused = map[string]string{}
+	}
+	m.refused[name] = own
+}
+
+// leave says which members there are no more after the response at hand.
+func (m *members[T]) leave(names []string) {
+	left := map[string]int{}
+	for _, name := range names {
+		if own, is := m.own[name]; is {
+			left[own]++
+		}
+	}
+	var gone []string
+	for own, n := range left {
+		if n == m.count[own] {
+			gone = append(gone, own)
+		}
+	}
+	if len(gone) > 0 {
+		m.leaving = true
+		m.leaves(gone)
+	}
 }
 
 // change notes what a member is now. It is in force, since it was set while it was
@@ -49,6 +92,7 @@ func (m *members[T]) change(d *Discovery, of whole, u *xdsclient.Update[T]) {
 
 // lose takes a member away.
 func (m *members[T]) lose(name string) {
+	m.judge(name, "", nil)
 	own, was := m.own[name]
 	if !was {
 		return
@@ -69,10 +113,24 @@ func (m *members[T]) drop(own string) {
 // response, and that was set while it was validated.
 func (m *members[T]) settle() {
 	for _, own := range m.idle {
-		if n, is := m.count[own]; is && n == 0 {
+		if m.count[own] == 0 && !m.refuses(own) {
 			delete(m.count, own)
 			m.remove(own)
 		}
 	}
 	m.idle = nil
+	if m.leaving {
+		m.leaving = false
+		m.leaves(nil)
+	}
+}
+
+// refuses reports whether something of a name was refused last.
+func (m *members[T]) refuses(own string) bool {
+	for _, name := range m.refused {
+		if name == own {
+			return true
+		}
+	}
+	return false
 }

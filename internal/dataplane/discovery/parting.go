@@ -49,11 +49,15 @@ func (p *parting) gone(name string) {
 	p.names[name] = struct{}{}
 }
 
-// back says that the server has a cluster again.
-func (p *parting) back(name string) {
+// back sets a cluster that the server has again. One that is refused goes all the same.
+func (p *parting) back(name string, set func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.names, name)
+	err := set()
+	if err == nil {
+		delete(p.names, name)
+	}
+	return err
 }
 
 // routesCame removes what has waited.

@@ -1,6 +1,8 @@
 package discovery
 
 import (
+	"errors"
+	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -36,10 +38,15 @@ func TestParting(t *testing.T) {
 		p.gone("c")
 		p.clustersCame()
 		p.gone("d")
-		p.back("c")
+		if err := p.back("c", func() error { return nil }); err != nil {
+			t.Error(err)
+		}
+		if err := p.back("b", func() error { return io.EOF }); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
 		want("before the routes", "d")
 		p.routesCame()
-		want("after the routes", "b")
+		want("after the routes", "b") // what has come again was refused
 		p.begin()
 		p.gone("e")
 		time.Sleep(partingTime - 1)

@@ -171,7 +171,7 @@ func follow[T comparable](d *Discovery, k want, u *user, t xdsclient.Type[T], ow
 			if lost(err) {
 				d.cfg.Logger.Error("a resource cannot be had", "type", kind, "resource", k.name, "error", err)
 			}
-			if lost(err) || errors.Is(err, xdsclient.ErrMissing) {
+			if lost(err) || errors.Is(err, xdsclient.ErrMissing) || errors.Is(err, xdsclient.ErrExpired) {
 				d.target.Missing(u.source, k.typ, k.name)
 			}
 		},
@@ -233,8 +233,7 @@ func (d *Discovery) clusters() xdsclient.Type[*clusterv3.Cluster] {
 	t := resolving(xdsclient.Clusters(), d.cds.source)
 	t.Transient = true
 	t.Validate = func(_, version string, c *clusterv3.Cluster) error {
-		d.parting.back(c.GetName())
-		return d.target.SetCluster(c, version)
+		return d.parting.back(c.GetName(), func() error { return d.target.SetCluster(c, version) })
 	}
 	return t
 }

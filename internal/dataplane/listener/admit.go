@@ -70,7 +70,7 @@ func (w *Worker) Deafen(deaf bool) {
 }
 
 // hear makes a port accept or not, as the worker does for its listener.
-func (t *turn) hear(w *Worker) { t.ln.Pause(w.deaf && t.l.Overload != nil) }
+func (t *turn) hear(w *Worker) { t.ln.Pause(t.hushed || w.deaf && t.l.Overload != nil) }
 
 // Rewaiter is a Session with timers that the overload manager makes shorter. Rewait
 // is called in [overload.Timeouts.Change].

@@ -31,6 +31,8 @@ type turn struct {
 	ln *loop.Listener
 	l  *Listener // whose connections these are
 	s  *Socket
+	// hushed says that connections wait for the next listener.
+	hushed bool
 }
 
 // accept hands a connection to the listener whose turn it is.
@@ -111,6 +113,20 @@ func (l *Listener) StopAccepting(w *Worker) {
 	for _, s := range l.Sockets {
 		if s.port != nil {
 			s.port.Stop(w)
+		}
+	}
+}
+
+// Hush lets connections to a listener that is gone wait for another one that has its
+// ports and is not there yet. It is called on the worker.
+func (l *Listener) Hush(w *Worker) {
+	for _, s := range l.Sockets {
+		if s.port == nil || w.ID >= len(s.port.turns) {
+			continue
+		}
+		if t := &s.port.turns[w.ID]; t.l == l && t.ln != nil {
+			t.hushed = true
+			t.hear(w)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (p *Port) listen(s *Socket) error {
 // start makes a worker hand what the port accepts to a listener.
 func (p *Port) start(w *Worker, l *Listener, s *Socket) error {
 	t := &p.turns[w.ID]
-	t.l, t.s = l, s
+	t.l, t.s, t.hushed = l, s, false
 	if t.ln != nil {
 		t.hear(w)
 		return nil

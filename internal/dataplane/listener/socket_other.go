@@ -37,7 +37,7 @@ func (p *Port) start(w *Worker, l *Listener, s *Socket) error {
 		return nil
 	}
 	t := &p.turns[0]
-	t.l, t.s = l, s
+	t.l, t.s, t.hushed = l, s, false
 	if t.ln != nil {
 		t.hear(w)
 		s.Address, s.local, s.fixed = p.Address, p.local, p.fixed

@@ -20,6 +20,8 @@ func (b *blind) Check(_, _, _ string, _ client.Form, _ []byte) (any, error) {
 	return nil, nil
 }
 
+func (*blind) Leaving(string, []string) {}
+
 func (b *blind) CheckAll(_, _ string, _ []client.Event) error { return nil }
 
 func benchName(i int) string { return fmt.Sprintf("cluster-%07d", i) }

@@ -48,19 +48,23 @@ type Limit struct {
 	PerSecond float64
 }
 
-// Checker reads resources. Its methods are called from within Receive. What
-// they say may depend on the arguments only: a body that was refused once is
-// refused again without being looked at.
+// Checker reads resources. Its methods are called from within Receive. What is good
+// may depend on what else there is: a body that was refused is looked at whenever it
+// comes, since it may be good by then.
 type Checker interface {
 	// Name reads the name of a resource that carries none beside its body, as in
 	// the state-of-the-world variant. It is called for every such resource, so it
 	// should not decode more than it has to.
 	Name(typeURL string, body []byte) (string, error)
-	// Check decodes and validates a resource whose bytes differ from those held.
+	// Check decodes and validates a resource whose bytes differ from those held, or
+	// that follows one that was refused.
 	// The value is passed on in the event. The body is that of a message of the
 	// type only if the form is Plain. An error refuses the resource, unless it is a
 	// *Flaw.
 	Check(typeURL, name, version string, form Form, body []byte) (value any, err error)
+	// Leaving is told what a response removes, before anything in it is checked: what is
+	// new may take the place of what goes. What was told stays if CheckAll refuses.
+	Leaving(typeURL string, names []string)
 	// CheckAll looks at what a response would change, before it does (XC-38). An
 	// error rejects the response as a whole.
 	CheckAll(typeURL, version string, events []Event) error

@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 // entry is what a channel knows of one name: a resource, an alias, a glob
 // collection or the wildcard.
@@ -60,6 +63,16 @@ type failure struct {
 	timeout bool
 	// flaw says that a part of what is held was refused.
 	flaw bool
+}
+
+// refused reports whether the last thing heard was refused as a whole: what comes next
+// is looked at then, even if it is what is held, so that who refused the one knows that
+// the other is in force again.
+func (f *failure) refused() bool { return f != nil && f.kind == Rejected && !f.flaw }
+
+// tells reports whether the failure is that this body is refused, for this reason.
+func (f *failure) tells(form Form, body []byte, err error) bool {
+	return f.refused() && f.body != nil && f.form == form && bytes.Equal(f.body, body) && f.err.Error() == err.Error()
 }
 
 func (e *entry) failure() *failure {

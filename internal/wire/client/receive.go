@@ -256,6 +256,15 @@ func (rc *reception) readAbsent() {
 
 // judge looks at everything that differs from what is held.
 func (rc *reception) judge() {
+	var leaving []string
+	for i := range rc.items {
+		if it := &rc.items[i]; it.act == gone && it.e.held && !it.e.twice {
+			leaving = append(leaving, it.e.name)
+		}
+	}
+	if leaving != nil {
+		rc.c.cfg.Checker.Leaving(rc.r.TypeURL, leaving)
+	}
 	for i := range rc.items {
 		it := &rc.items[i]
 		switch {
@@ -275,31 +284,36 @@ func (rc *reception) judgeBody(it *item) {
 	e, raw := it.e, &rc.r.Resources[it.raw]
 	f := e.failure()
 	form, ok := formOf(raw.TypeURL, rc.r.TypeURL)
-	switch {
-	case !ok:
+	if !ok {
 		rc.refuse(it, raw, wrongType(raw.TypeURL, rc.r.TypeURL))
 		return
-	case e.held && e.form == form && (it.same || bytes.Equal(e.body, raw.Body)):
+	}
+	same := e.held && e.form == form && (it.same || bytes.Equal(e.body, raw.Body))
+	if same && !f.refused() {
 		rc.judgeSame(it, raw, f)
 		return
-	case f != nil && f.body != nil && f.form == form && bytes.Equal(f.body, raw.Body):
-		it.act = refuse
-		rc.problems = append(rc.problems, Problem{Name: e.name, Err: f.err})
-		return
 	}
-	if err := misplaced(rc.r.TypeURL, e.name, form); err != nil {
-		rc.refuse(it, raw, err)
-		return
+	var value any
+	err := misplaced(rc.r.TypeURL, e.name, form)
+	if err == nil {
+		value, err = rc.c.cfg.Checker.Check(rc.r.TypeURL, e.name, rc.version(raw), form, raw.Body)
 	}
-	value, err := rc.c.cfg.Checker.Check(rc.r.TypeURL, e.name, rc.version(raw), form, raw.Body)
 	if flaw, partly := errors.AsType[*Flaw](err); partly {
 		rc.flawed(e, flaw.Err)
-	} else if err != nil {
-		rc.refuse(it, raw, err)
-		return
+		err = nil
 	}
-	it.act, it.ev = change, int32(len(rc.events))
-	rc.events = append(rc.events, rc.event(Changed, it, value, nil))
+	switch {
+	case err != nil && f.tells(form, raw.Body, err):
+		it.act = refuse
+		rc.problems = append(rc.problems, Problem{Name: e.name, Err: err})
+	case err != nil:
+		rc.refuse(it, raw, err)
+	case same:
+		rc.judgeSame(it, raw, f)
+	default:
+		it.act, it.ev = change, int32(len(rc.events))
+		rc.events = append(rc.events, rc.event(Changed, it, value, nil))
+	}
 }
 
 // judgeSame deals with a resource that has come as it is held.

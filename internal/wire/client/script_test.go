@@ -74,6 +74,8 @@ func (c *checker) Check(_, _, _ string, _ client.Form, body []byte) (any, error)
 	return version, nil
 }
 
+func (*checker) Leaving(string, []string) {}
+
 func (c *checker) CheckAll(_, _ string, events []client.Event) error {
 	for _, e := range events {
 		if e.Name == "poison" {
