@@ -296,6 +296,31 @@ func streamFakes() []fake {
 			list[0].name, list[1].name = list[1].name, list[0].name
 			return one(r.response(r.typeURL, next(), append(list[:2:2], named{"empty", nil})))
 		}),
+		streaming("gives everything another name", func(f *faker, _ string, r *request) []proto.Message {
+			if !r.first() || r.typeURL != xds.ClusterType && r.typeURL != xds.ListenerType {
+				return nil
+			}
+			before, after := f.truth(r.typeURL), f.truth(r.typeURL)
+			var gone []string
+			for i := range after {
+				gone = append(gone, before[i].name)
+				after[i].name += " by another name"
+			}
+			return []proto.Message{r.response(r.typeURL, next(), before), r.response(r.typeURL, next(), after, gone...)}
+		}),
+		streaming("removes what it sends", func(f *faker, _ string, r *request) []proto.Message {
+			list := f.truth(r.typeURL)
+			if !r.first() || len(list) == 0 {
+				return nil
+			}
+			return one(r.response(r.typeURL, next(), list, list[0].name))
+		}),
+		streaming("breaks one resource and mends it", func(f *faker, _ string, r *request) []proto.Message {
+			if !r.first() {
+				return nil
+			}
+			return []proto.Message{r.response(r.typeURL, next(), breakOne(f.truth(r.typeURL))), r.response(r.typeURL, next(), f.truth(r.typeURL))}
+		}),
 	}
 }
 
