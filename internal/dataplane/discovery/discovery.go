@@ -61,6 +61,9 @@ type Target interface {
 	Resolved(source *corev3.ConfigSource, typeURL, name string)
 	// Accepted says that a response of clusters or listeners was taken.
 	Accepted(typeURL, version string)
+	// Refused says that a resource was refused before it could be set, for what it is
+	// or is called. What was there before stays.
+	Refused(source *corev3.ConfigSource, typeURL, name string)
 	// Missing says that a source does not have a resource.
 	Missing(source *corev3.ConfigSource, typeURL, name string)
 	// Failed says that a source could not be reached.

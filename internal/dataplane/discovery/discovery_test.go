@@ -242,6 +242,10 @@ func (g *target) Accepted(typeURL, version string) {
 	}
 }
 
+func (g *target) Refused(_ *corev3.ConfigSource, typeURL, name string) {
+	g.note("refused %s %s", xds.Kind(typeURL), name)
+}
+
 func (g *target) Missing(_ *corev3.ConfigSource, typeURL, name string) {
 	if g.missing != nil {
 		g.missing <- name

@@ -103,11 +103,29 @@ func TestUnexpectedNames(t *testing.T) {
 	}
 	for typeURL, text := range says {
 		refused(t, m, typeURL, "it", text)
+		g.until(t, "refused "+xds.Kind(typeURL)+" it") // so that nobody waits
 	}
 	for _, line := range g.lines() {
 		if strings.HasPrefix(line, "set") {
 			t.Errorf("%q", line)
 		}
+	}
+}
+
+// What cannot be read is refused before anybody can look at it, who is told.
+func TestUnreadable(t *testing.T) {
+	m := manage(t)
+	types := []string{xds.EndpointType, xds.RouteType, xds.SecretType, xds.RuntimeType, xds.ExtensionConfigType}
+	for _, typeURL := range types {
+		m.apply(t, snapshot.Changes{Set: []*xds.Resource{xds.NewResource(typeURL, "it", []byte{0xff})}})
+	}
+	g := &target{}
+	b := bootstrap(t, dynamic("DELTA_GRPC", `{"ads": {}}`))
+	d := start(t, b, m.addr, g)
+	d.Clusters(t.Context())
+	for _, typeURL := range types {
+		d.Want(typeURL, "it", b.GetDynamicResources().GetCdsConfig())
+		g.until(t, "refused "+xds.Kind(typeURL)+" it")
 	}
 }
 

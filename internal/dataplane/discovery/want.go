@@ -140,9 +140,20 @@ func follow[T comparable](d *Discovery, k want, u *user, t xdsclient.Type[T], ow
 	set := func(u *user, v T, version string) error {
 		v, err := own.asked(u.name, v)
 		if err != nil {
+			d.target.Refused(u.source, k.typ, u.name)
 			return err
 		}
 		return use(u.source, v, version)
+	}
+	decode := t.Decode
+	t.Decode = func(name string, body []byte) (T, error) {
+		v, err := decode(name, body)
+		if err != nil {
+			for _, u := range d.users(want{k.source, k.typ, name}) {
+				d.target.Refused(u.source, k.typ, u.name)
+			}
+		}
+		return v, err
 	}
 	t.Validate = func(name, version string, v T) error {
 		var errs []error
