@@ -72,6 +72,11 @@ func (d *Discovery) wantHosts(s *xdsclient.Source, table string, c *corev3.Confi
 	h.join(d.target, hostUser{table, c})
 	if fresh {
 		h.cancel = xdsclient.Watch(s, d.virtualHosts(s), xdsclient.Wildcard, xdsclient.Funcs[*routev3.VirtualHost]{
+			Error: func(name string, err error) {
+				if errors.Is(err, xdsclient.ErrExpired) { // no response brings that
+					h.expire(d, name)
+				}
+			},
 			Response: func(r xdsclient.Response) { h.response(d.target, r) },
 		})
 	}
@@ -163,6 +168,13 @@ func (h *hosts) change(t Target, changes []xdsclient.Candidate) error {
 		}
 	}
 	return nil
+}
+
+// expire removes a virtual host whose time to live has ended.
+func (h *hosts) expire(d *Discovery, name string) {
+	if err := h.change(d.target, []xdsclient.Candidate{{Name: name, Removed: true}}); err != nil {
+		d.cfg.Logger.Warn("a virtual host is not removed", "virtual_host", name, "error", err)
+	}
 }
 
 func (h *hosts) response(t Target, r xdsclient.Response) {

@@ -8,6 +8,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -17,7 +18,7 @@ import (
 	"github.com/xebec-proxy/xebec/xds"
 )
 
-// shortLived is a server that sends one cluster and one listener which expire.
+// shortLived is a server that sends one resource of a type, which expires.
 type shortLived struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 }
@@ -35,6 +36,8 @@ func (shortLived) DeltaAggregatedResources(s grpc.BidiStreamingServer[discoveryv
 			m = &listenerv3.Listener{Name: "own"}
 		case xds.ExtensionConfigType:
 			m, name = &corev3.TypedExtensionConfig{Name: "own"}, "own"
+		case xds.VirtualHostType:
+			m, name = &routev3.VirtualHost{Name: "own", Domains: []string{"own"}}, "table/own"
 		}
 		if r.GetResponseNonce() != "" {
 			continue
@@ -54,7 +57,7 @@ func (shortLived) DeltaAggregatedResources(s grpc.BidiStreamingServer[discoveryv
 }
 
 // Clusters and listeners whose time to live ends are removed, by their own
-// names, and what is wanted by its name is missing then. Proves XT-04 of the proxy.
+// names, as are virtual hosts, and what is wanted by its name is missing then. Proves XT-04 of the proxy.
 func TestExpired(t *testing.T) {
 	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,8 +77,13 @@ func TestExpired(t *testing.T) {
 	d := start(t, bootstrap(t, dynamic("DELTA_GRPC", `{"ads": {}}`)), lis.Addr().String(), g)
 	d.Clusters(t.Context())
 	d.Listeners(t.Context())
-	d.Want(xds.ExtensionConfigType, "own", &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}})
-	for _, line := range []string{"set cluster own", "remove cluster own", "set listener own", "remove listener own", "set extension own", "missing " + xds.Kind(xds.ExtensionConfigType) + " own"} {
+	ads := &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}}
+	d.Want(xds.ExtensionConfigType, "own", ads)
+	d.Want(xds.VirtualHostType, "table/", ads)
+	for _, line := range []string{
+		"set cluster own", "remove cluster own", "set listener own", "remove listener own", "set extension own", "missing " + xds.Kind(xds.ExtensionConfigType) + " own",
+		"hosts of table: +table/own", "hosts of table: -table/own",
+	} {
 		g.until(t, line)
 	}
 }
