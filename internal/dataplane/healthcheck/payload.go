@@ -63,5 +63,9 @@ func (f *finder) add(b []byte) {
 		rest = rest[i+len(want):]
 		f.blocks = f.blocks[1:]
 	}
+	if f.done() {
+		f.tail = nil
+		return
+	}
 	f.tail = append(f.tail[:0], rest...)
 }

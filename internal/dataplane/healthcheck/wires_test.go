@@ -285,6 +285,7 @@ func TestGRPCTimeout(t *testing.T) {
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nab"), []byte("\x00\x00\x00\x00\x02\x08\x01"))
 	f.Add([]byte("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 x\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"), []byte{})
+	f.Add([]byte("HTTP/1.1 503 x\r\n\r\n1\r\na and more"), []byte{})
 	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00"), []byte("\x01"))
 	conf, err := readHTTP(clusterOf(f, `{"health_checks": [{"http_health_check": {"path": "/", "receive": [{"text": "61"}]}}]}`).GetHealthChecks()[0].GetHttpHealthCheck(), "c")
 	if err != nil {
