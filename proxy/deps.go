@@ -114,6 +114,7 @@ func (r *Resources) startRoutes(u *routeUser) {
 	r.startWait(&u.wait, u.source, func() {
 		r.p.component("router").Warn("no routes came within initial_fetch_timeout", "routes", u.name)
 		r.p.stat.Main().Inc(u.stats.InitFetchTimeout)
+		u.state.over = true
 		if u.settled != nil {
 			u.settled()
 		}
@@ -124,6 +125,7 @@ func (r *Resources) startScopes(u *scopeUser) {
 	r.startWait(&u.wait, u.source, func() {
 		r.p.component("router").Warn("no scopes came within initial_fetch_timeout", "scoped_routes", u.Config.GetName())
 		r.p.stat.Main().Inc(u.stats.InitFetchTimeout)
+		u.state.over = true
 	})
 	for _, s := range u.routes {
 		r.startRoutes(s.routeUser)

@@ -32,6 +32,7 @@ type extensionState struct {
 	scope    *stats.Scope
 	stats    extensionStats
 	late     bool // it did not come in time
+	refused  bool // it was, once: nobody waits for the first any more, nor who comes later
 }
 
 // extensionUser is a place of a filter.
@@ -114,6 +115,7 @@ func (r *Resources) attachExtension(u *extensionUser) {
 		return
 	}
 	if s.last == nil {
+		u.over = u.over || s.late || s.refused
 		return
 	}
 	// It was checked when it came.
@@ -205,10 +207,7 @@ func (r *Resources) reconfigure(s *extensionState, c *corev3.TypedExtensionConfi
 		s.stats.rejected(m)
 		m.Inc(s.stats.ConfigFail)
 		s.rejected = &failure{c, version, time.Now(), err}
-		for _, u := range s.users {
-			u.end() // as in Envoy, where what is wrong does not keep others waiting
-		}
-		r.settleListeners()
+		r.extensionRefused(s)
 		return fmt.Errorf("filter %q: %w", c.GetName(), err)
 	}
 	s.last, s.gone, s.origin, s.rejected = c, false, from, nil
@@ -219,6 +218,15 @@ func (r *Resources) reconfigure(s *extensionState, c *corev3.TypedExtensionConfi
 	}
 	r.settleListeners()
 	return nil
+}
+
+// extensionRefused ends the waiting for a configuration that is wrong, as in Envoy.
+func (r *Resources) extensionRefused(s *extensionState) {
+	s.refused = true
+	for _, u := range s.users {
+		u.end()
+	}
+	r.settleListeners()
 }
 
 // checkExtension refuses what is not valid or not built, as a filter of a kind.

@@ -27,6 +27,11 @@ func (r *Resources) Refused(source *corev3.ConfigSource, typeURL, name string) {
 				r.endRoutes(s)
 			}
 		}
+	case ScopedRouteType:
+		for _, s := range ofSource(r.scopes, source) {
+			subscriptions(s.users, (*scopeUser).subscription, rejected)
+			r.endScopes(s)
+		}
 	case SecretType:
 		for _, s := range ofSource(r.secrets[name], source) {
 			s.stats.rejected(m)
@@ -38,10 +43,7 @@ func (r *Resources) Refused(source *corev3.ConfigSource, typeURL, name string) {
 		for _, s := range ofSource(r.extensions[name], source) {
 			s.stats.rejected(m)
 			m.Inc(s.stats.ConfigFail)
-			for _, u := range s.users {
-				u.end()
-			}
-			r.settleListeners()
+			r.extensionRefused(s)
 		}
 	case RuntimeType:
 		for _, s := range r.runtime {

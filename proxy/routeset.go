@@ -24,6 +24,7 @@ type routeState struct {
 	own   *checkedRoutes
 	last  *routev3.RouteConfiguration
 	hosts *hostSet // nil without vhds
+	over  bool     // nobody waits for the first any more, nor who comes later
 	// origin has the hash of what is not a virtual host.
 	origin
 	rejected *failure
@@ -100,6 +101,7 @@ func (r *Resources) attachRoutes(u *routeUser) {
 	s.users = append(s.users, u)
 	u.state = s
 	if s.last == nil {
+		u.over = s.over
 		return
 	}
 	t, err := u.build(s.last)
@@ -224,6 +226,7 @@ func (r *Resources) noRoutes(s *routeState) {
 
 // endRoutes ends the waiting for routes that do not exist or are wrong, as in Envoy.
 func (r *Resources) endRoutes(s *routeState) {
+	s.over = true
 	for _, u := range slices.Clone(s.users) { // those of scopes may leave
 		u.end()
 		if u.settled != nil {

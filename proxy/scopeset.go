@@ -28,6 +28,7 @@ type scopeState struct {
 	// lazy is how many more have them on demand.
 	lazy int64
 	came bool // there was an answer
+	over bool // nobody waits for it any more, nor who comes later
 	origin
 	rejected *failure
 }
@@ -71,6 +72,7 @@ func (r *Resources) rescope(s *scopeState, set []*routev3.ScopedRouteConfigurati
 	if err != nil {
 		subscriptions(s.users, (*scopeUser).subscription, func(s *subscription) { s.rejected(m) })
 		s.rejected = &failure{config: firstOf(set), version: version, at: time.Now(), err: err}
+		r.endScopes(s)
 		return err
 	}
 	s.came, s.rejected, s.version, s.at = true, nil, version, time.Now()
@@ -228,6 +230,7 @@ func (r *Resources) attachScopes(u *scopeUser) {
 	s.users = append(s.users, u)
 	u.state = s
 	if !s.came {
+		u.over = s.over
 		return
 	}
 	change := &scopeChange{set: s.all()}
@@ -260,6 +263,14 @@ func (r *Resources) detachScopes(u *scopeUser) {
 func (r *Resources) noScopes(s *scopeState) {
 	for _, u := range s.users {
 		r.p.stat.Main().Inc(u.stats.UpdateEmpty)
+	}
+	r.endScopes(s)
+}
+
+// endScopes ends the waiting for scopes that do not come or are wrong, as in Envoy.
+func (r *Resources) endScopes(s *scopeState) {
+	s.over = true
+	for _, u := range s.users {
 		u.end()
 	}
 	r.settleListeners()

@@ -28,6 +28,7 @@ type secretState struct {
 	users  []*secretUser
 	last   *tlsv3.Secret // in force, or nil
 	files  *secretFiles  // that it is in, or nil
+	over   bool          // nobody waits for the first any more, nor who comes later
 	origin
 	rejected *failure
 	stats    sdsStats
@@ -153,8 +154,13 @@ func (r *Resources) attachSecrets(u *secretUser) {
 		u.end()
 	case !tlsio.OnlySecretsMissing(err):
 		r.p.component("connection").Warn("the secrets in force do not suit a new TLS context, which waits for others", "error", err)
+	case !slices.ContainsFunc(u.states, (*secretState).awaited):
+		u.end()
 	}
 }
+
+// awaited reports whether those who come wait for the secret.
+func (s *secretState) awaited() bool { return s.last == nil && !s.over }
 
 // startSecrets begins to count the time that is waited.
 func (r *Resources) startSecrets(u *secretUser) {
@@ -162,6 +168,7 @@ func (r *Resources) startSecrets(u *secretUser) {
 		r.p.component("connection").Warn("not all secrets came within initial_fetch_timeout", "secret", u.needs[0].GetName())
 		for _, s := range u.states {
 			if s.last == nil {
+				s.over = true
 				r.p.stat.Main().Inc(s.stats.InitFetchTimeout)
 			}
 		}
@@ -268,6 +275,7 @@ func (r *Resources) installSecret(s *secretState, installs []func()) {
 
 // noSecret ends the waiting for a secret that does not exist or is wrong.
 func (r *Resources) noSecret(s *secretState) {
+	s.over = true
 	for _, u := range slices.Clone(s.users) {
 		u.end()
 		r.settleUser(u)

@@ -126,7 +126,29 @@ func TestUnreadable(t *testing.T) {
 	for _, typeURL := range types {
 		d.Want(typeURL, "it", b.GetDynamicResources().GetCdsConfig())
 		g.until(t, "refused "+xds.Kind(typeURL)+" it")
+		d.Want(typeURL, "it", proto.CloneOf(b.GetDynamicResources().GetCdsConfig())) // of a config source of its own
+		g.occurs(t, "refused "+xds.Kind(typeURL)+" it", 2)
 	}
+	m.apply(t, snapshot.Changes{Set: []*xds.Resource{xds.NewResource(xds.ScopedRouteType, "it", []byte{0xff})}})
+	d.Want(xds.ScopedRouteType, "*", b.GetDynamicResources().GetCdsConfig())
+	g.until(t, "refused "+xds.Kind(xds.ScopedRouteType)+" *")
+}
+
+// Who wants by a config source of its own what was refused before is told, too: once, as
+// those were told who wanted it then.
+func TestRefusedBefore(t *testing.T) {
+	variants(t, func(t *testing.T, m *management, text string) {
+		m.apply(t, snapshot.Changes{Set: []*xds.Resource{resource(t, "bad", &routev3.RouteConfiguration{Name: "bad"})}})
+		g := &target{}
+		b := bootstrap(t, text)
+		d := start(t, b, m.addr, g)
+		cs := b.GetDynamicResources().GetCdsConfig()
+		d.Clusters(t.Context())
+		d.Want(xds.RouteType, "bad", cs)
+		g.until(t, "refuse routes bad")
+		d.Want(xds.RouteType, "bad", proto.CloneOf(cs))
+		g.occurs(t, "refused RouteConfiguration bad", 1)
+	})
 }
 
 // What an xdstp: name leads to is used under that name, whatever the type, and the

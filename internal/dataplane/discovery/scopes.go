@@ -6,6 +6,7 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
+	"github.com/xebec-proxy/xebec/xds"
 	"github.com/xebec-proxy/xebec/xdsclient"
 )
 
@@ -101,13 +102,17 @@ func (d *Discovery) forgets(u *user, name string) bool {
 }
 
 // scopesAnswered tells of a response that changed nothing: there may be no scopes
-// at all.
+// at all, or none that can be read.
 func (d *Discovery) scopesAnswered(u *user, r *xdsclient.Response) {
 	d.mu.Lock()
 	told := u.told
 	u.told = false
 	d.mu.Unlock()
-	if told || r.Err != nil {
+	switch {
+	case told:
+		return
+	case r.Err != nil:
+		d.target.Refused(u.source, xds.ScopedRouteType, xdsclient.Wildcard)
 		return
 	}
 	if err := d.target.SetScopedRoutes(u.source, nil, nil, r.Version); err != nil {

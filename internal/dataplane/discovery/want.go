@@ -38,7 +38,9 @@ type user struct {
 	// applied was brought to it while it was validated; the source's callbacks alone
 	// know it.
 	applied any
-	cancel  func()
+	// judged says that it was brought, or refused, while it was validated; the same know it.
+	judged bool
+	cancel func()
 	// host is the virtual host that this one keeps, see [hosts.keeps].
 	host string
 	// names are the scopes it has; told, that it was told of the last response.
@@ -150,6 +152,7 @@ func follow[T comparable](d *Discovery, k want, u *user, t xdsclient.Type[T], ow
 		v, err := decode(name, body)
 		if err != nil {
 			for _, u := range d.users(want{k.source, k.typ, name}) {
+				u.judged = true
 				d.target.Refused(u.source, k.typ, u.name)
 			}
 		}
@@ -159,6 +162,7 @@ func follow[T comparable](d *Discovery, k want, u *user, t xdsclient.Type[T], ow
 		var errs []error
 		for _, u := range d.users(want{k.source, k.typ, name}) {
 			err := set(u, v, version)
+			u.judged = true
 			if err == nil {
 				u.applied = v
 			}
@@ -179,6 +183,10 @@ func follow[T comparable](d *Discovery, k want, u *user, t xdsclient.Type[T], ow
 			}
 		},
 		Error: func(_ string, err error) {
+			if errors.Is(err, xdsclient.ErrRejected) && !u.judged { // before somebody came
+				u.judged = true
+				d.target.Refused(u.source, k.typ, u.name)
+			}
 			if lost(err) {
 				d.cfg.Logger.Error("a resource cannot be had", "type", kind, "resource", k.name, "error", err)
 			}
