@@ -231,6 +231,7 @@ func (c *h1Client) read() error {
 			m.framing = "tunnel"
 			c.final++
 			c.mu.Unlock()
+			c.signal()
 			return c.readBytes(r)
 		}
 		err = readBody(r, m, true, method)

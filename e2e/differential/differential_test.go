@@ -17,6 +17,9 @@ import (
 // minimumExchanges keeps the suite from shrinking unnoticed.
 const minimumExchanges = 300
 
+// mostUnsteady is how many exchanges may differ once and not again.
+const mostUnsteady = 4
+
 var (
 	selfCheck = flag.Bool("self", false, "run Envoy on both sides: there must be no difference at all")
 	show      = flag.Bool("show", false, "log what Envoy did")
@@ -32,6 +35,7 @@ type suite struct {
 
 	listed, unlisted int             // differences
 	different        map[string]bool // exchanges that have one
+	unsteady         []string        // exchanges that had an unlisted one the first time only
 }
 
 func TestDifferential(t *testing.T) {
@@ -71,6 +75,12 @@ func TestDifferential(t *testing.T) {
 	})
 	t.Logf("compared %d of %d exchanges; %d differences in %d exchanges are listed in %d rows of docs/differences.md, %d are not listed",
 		s.ran, total, s.listed, len(s.different), len(s.entries), s.unlisted)
+	if len(s.unsteady) > 0 {
+		t.Logf("%d exchanges differed once and not again, each by chance or by a fault: %q", len(s.unsteady), s.unsteady)
+	}
+	if len(s.unsteady) > mostUnsteady {
+		t.Errorf("%d exchanges are unsteady, want at most %d", len(s.unsteady), mostUnsteady)
+	}
 	if s.ran < total {
 		return // a part cannot tell whether an entry is out of date
 	}
@@ -120,11 +130,46 @@ func newSide(t *testing.T, g *group, name string, command []string) *side {
 	return s
 }
 
-// exchange runs one case on both proxies at once and compares.
+// exchange runs one case on both proxies at once and compares. What differs and is
+// not listed is run once more: with some hundred processes' threads on a few
+// processors a client may come later than its script supposes, and that does not
+// happen twice. What does happen twice fails; how many did not is told and bounded.
 func (s *suite) exchange(t *testing.T, g *group, x *exchange, sides [2]*side) {
+	name := g.name + "/" + x.Name
+	all := s.compared(t, name, x, sides)
+	if bad := s.unlistedOf(all); len(bad) > 0 {
+		for _, d := range bad {
+			t.Log("once more, for there differs " + d.String(sides))
+		}
+		all = s.compared(t, name, x, sides)
+		if len(s.unlistedOf(all)) == 0 {
+			s.isUnsteady(name)
+		}
+	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ran++
-	s.mu.Unlock()
+	if s.diffs != nil {
+		for _, d := range all {
+			if err := s.diffs.Encode(d); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	bad := unlisted(all, s.entries)
+	if len(all) > 0 {
+		s.different[name] = true
+	}
+	s.unlisted += len(bad)
+	s.listed += len(all) - len(bad)
+	for _, d := range bad {
+		t.Error(d.String(sides))
+	}
+}
+
+// compared runs one case on both proxies and returns what differs.
+func (s *suite) compared(t *testing.T, name string, x *exchange, sides [2]*side) []difference {
+	t.Helper()
 	var seen [2]*observation
 	var errs [2]error
 	var wait sync.WaitGroup
@@ -149,25 +194,19 @@ func (s *suite) exchange(t *testing.T, g *group, x *exchange, sides [2]*side) {
 	if *show {
 		t.Logf("%s\n%s", sides[0].name, seen[0])
 	}
-	all := compare(g.name+"/"+x.Name, seen[0], seen[1], x.Ignore)
+	return compare(name, seen[0], seen[1], x.Ignore)
+}
+
+func (s *suite) unlistedOf(all []difference) []difference {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.diffs != nil {
-		for _, d := range all {
-			if err := s.diffs.Encode(d); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	bad := unlisted(all, s.entries)
-	if len(all) > 0 {
-		s.different[g.name+"/"+x.Name] = true
-	}
-	s.unlisted += len(bad)
-	s.listed += len(all) - len(bad)
-	for _, d := range bad {
-		t.Error(d.String(sides))
-	}
+	return unlisted(all, s.entries)
+}
+
+func (s *suite) isUnsteady(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsteady = append(s.unsteady, name)
 }
 
 func (d difference) String(sides [2]*side) string {
