@@ -23,8 +23,25 @@ type builder struct {
 
 // typeNames are short for the messages that the configurations use.
 func typeNames() map[string]string {
-	const filters = "type.googleapis.com/envoy.extensions.filters."
+	const (
+		filters = "type.googleapis.com/envoy.extensions.filters."
+		inputs  = "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3."
+	)
 	return map[string]string{
+		"string":                "type.googleapis.com/google.protobuf.StringValue",
+		"destination_ip":        inputs + "DestinationIPInput",
+		"destination_port":      inputs + "DestinationPortInput",
+		"source_ip":             inputs + "SourceIPInput",
+		"source_port":           inputs + "SourcePortInput",
+		"direct_source_ip":      inputs + "DirectSourceIPInput",
+		"source_type":           inputs + "SourceTypeInput",
+		"server_name":           inputs + "ServerNameInput",
+		"transport_protocol":    inputs + "TransportProtocolInput",
+		"application_protocol":  inputs + "ApplicationProtocolInput",
+		"filter_state_input":    inputs + "FilterStateInput",
+		"ip":                    "type.googleapis.com/envoy.extensions.matching.input_matchers.ip.v3.Ip",
+		"ip_matcher":            "type.googleapis.com/xds.type.matcher.v3.IPMatcher",
+		"server_name_matcher":   "type.googleapis.com/xds.type.matcher.v3.ServerNameMatcher",
 		"hcm":                   filters + "network.http_connection_manager.v3.HttpConnectionManager",
 		"tcp_proxy":             filters + "network.tcp_proxy.v3.TcpProxy",
 		"echo":                  filters + "network.echo.v3.Echo",

@@ -133,9 +133,7 @@ func (b *builder) add(i int, match *listenerv3.FilterChainMatch) error {
 	if err != nil {
 		return fmt.Errorf("filter_chains[%d].filter_chain_match.%w", i, err)
 	}
-	if r.transport == TLS || r.transport == "" && (len(match.GetServerNames()) > 0 || len(match.GetApplicationProtocols()) > 0) {
-		b.m.needsTLS = true
-	}
+	b.m.needsTLS = b.m.needsTLS || needsTLS(match)
 	if b.equal[i] {
 		return nil
 	}
@@ -148,6 +146,12 @@ func (b *builder) add(i int, match *listenerv3.FilterChainMatch) error {
 		return fmt.Errorf("%s: %s and %s", text, b.label(r.overlaps), b.label(i))
 	}
 	return nil
+}
+
+// needsTLS reports whether only a ClientHello can show what a match asks for.
+func needsTLS(match *listenerv3.FilterChainMatch) bool {
+	named := len(match.GetServerNames()) > 0 || len(match.GetApplicationProtocols()) > 0
+	return match.GetTransportProtocol() == TLS || match.GetTransportProtocol() == "" && named
 }
 
 func newRule(i int, match *listenerv3.FilterChainMatch) (*rule, error) {

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -174,13 +173,13 @@ func TestForListener(t *testing.T) {
 		AdditionalAddresses: []*listenerv3.AdditionalAddress{{Address: socketAddress("::1", 81)}},
 		FilterChains:        []*listenerv3.FilterChain{chain(t, "a", object{})},
 	}
-	if _, err := ForListener(l); err != nil {
+	if _, err := ForListener(l, testEnv()); err != nil {
 		t.Fatal(err)
 	}
 	l.FilterChains = nil
 	wantError(t, l, "error adding listener '127.0.0.1:80,[::1]:81': no filter chains specified")
 	l.DefaultFilterChain = &listenerv3.FilterChain{}
-	if _, err := ForListener(l); err != nil {
+	if _, err := ForListener(l, testEnv()); err != nil {
 		t.Fatal(err)
 	}
 	l.Address = &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: "/run/x"}}}
@@ -189,17 +188,9 @@ func TestForListener(t *testing.T) {
 	wantError(t, l, "error adding listener '/run/x': filter_chains[0].use_proxy_proto: not implemented")
 }
 
-// The refusal of FC-13 until it is built.
-func TestFilterChainMatcherIsRefused(t *testing.T) {
-	wantError(t, &listenerv3.Listener{
-		FilterChains:       []*listenerv3.FilterChain{chain(t, "a", object{})},
-		FilterChainMatcher: &matcherv3.Matcher{},
-	}, "filter_chain_matcher: not implemented")
-}
-
 func wantError(t *testing.T, l *listenerv3.Listener, want string) {
 	t.Helper()
-	if _, err := ForListener(l); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := ForListener(l, testEnv()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got error %v\nwant %s", err, want)
 	}
 }

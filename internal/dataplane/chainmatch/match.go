@@ -4,6 +4,10 @@ import (
 	"net/netip"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/xebec-proxy/xebec/filter"
+	"github.com/xebec-proxy/xebec/internal/dataplane/matchtree"
+	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
 
 // Transport protocols as listener filters report them.
@@ -37,6 +41,11 @@ type Input struct {
 	Source netip.Addr
 	// SourcePort is the port that goes with Source; 0 for a Unix socket.
 	SourcePort uint16
+	// Stream has the connection's dynamic metadata and filter state; nil without
+	// any. Only a filter_chain_matcher looks at them.
+	Stream *filter.StreamInfo
+	// Stats counts what a filter_chain_matcher counts; it may be nil.
+	Stats *stats.Shard
 }
 
 // Matcher is the compiled form of a listener's filter chains. It is immutable
@@ -44,12 +53,20 @@ type Input struct {
 type Matcher struct {
 	ports    portLevel
 	needsTLS bool
+	tree     *matchtree.Tree[*Input, int] // decides instead, if there is one
+
+	looksIntoTLS bool
+	notes        []string
 }
 
 // Match returns the index of the chain to use, or -1 when none fits: the
 // caller then takes the default chain or closes the connection. It allocates
-// nothing. Source: spec FC-01 to FC-06.
+// nothing, unless a filter_chain_matcher decides. Source: spec FC-01 to FC-06,
+// FC-13.
 func (m *Matcher) Match(in *Input) int {
+	if m.tree != nil {
+		return m.byTree(in)
+	}
 	level, ok := m.ports[in.DestPort]
 	if !ok {
 		if level, ok = m.ports[0]; !ok {

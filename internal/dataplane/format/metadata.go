@@ -125,7 +125,18 @@ func appendShown(dst []byte, v *structpb.Value, json bool) ([]byte, bool) {
 
 // fielder is a filter state with parts that have names.
 type fielder interface {
-	Field(name string) (any, bool)
+	Field(name string) (string, bool)
+}
+
+// StateText is an object of the filter state as a text, or with a field's name that part
+// of it, if it has such parts: as matchers of filter state see it. An object that
+// cannot show itself has none.
+func StateText(v any, field string) (string, bool) {
+	if f, ok := v.(fielder); ok && field != "" {
+		return f.Field(field)
+	}
+	b, ok := appendState(nil, v, false, false)
+	return string(b), ok
 }
 
 // filterState is FILTER_STATE(key:PLAIN|TYPED|FIELD:name).

@@ -132,9 +132,10 @@ func (b *builder) failAt(path string, err error) {
 
 func (b *builder) chains(cfg *listenerv3.Listener) {
 	l := b.l
-	m, err := chainmatch.ForListener(cfg)
+	m, err := chainmatch.ForListener(cfg, chainmatch.Env{Unpack: b.env.Unpack, Counter: b.env.Stats.Scope("").Counter})
 	b.fail(err)
 	l.Matcher = m
+	b.remark(cfg, m)
 	if len(cfg.GetFilterChains()) == 0 && cfg.GetDefaultFilterChain() == nil {
 		b.fail(fmt.Errorf("error adding listener '%s': no filter chains specified", statAddress(l)))
 	}
@@ -146,6 +147,19 @@ func (b *builder) chains(cfg *listenerv3.Listener) {
 	}
 	if m != nil && m.NeedsTLSInspector() && !hasInspector(cfg) {
 		b.addInspector(cfg)
+	}
+}
+
+// remark logs what the owner of a listener may not expect of its filter_chain_matcher.
+func (b *builder) remark(cfg *listenerv3.Listener, m *chainmatch.Matcher) {
+	if m == nil {
+		return
+	}
+	for _, note := range m.Notes() {
+		b.env.Logger.Warn("a filter_chain_matcher may not do what was meant", "listener", cfg.GetName(), "because", note)
+	}
+	if m.LooksIntoTLS() && len(cfg.GetListenerFilters()) == 0 {
+		b.env.Logger.Warn("filter_chain_matcher looks at what listener filters find out, and there is none: add envoy.filters.listener.tls_inspector", "listener", cfg.GetName())
 	}
 }
 

@@ -91,10 +91,14 @@ func (c *Connection) choose(transport string, alpn []string) {
 		DestPort: c.Info.Local.IP.Port(), DestIP: c.Info.Local.IP.Addr(), SNI: c.Info.RequestedServerName,
 		Transport: transport, ALPN: alpn,
 		DirectSource: c.Info.DirectRemote().IP.Addr(), Source: c.Info.Remote.IP.Addr(), SourcePort: c.Info.Remote.IP.Port(),
+		Stream: c.stream, Stats: c.w.Stats,
 	}
 	chain := l.Default
-	if i := l.Matcher.Match(&in); i >= 0 {
+	switch i := l.Matcher.Match(&in); {
+	case i >= 0:
 		chain = l.Chains[i]
+	case i == chainmatch.NoSuchChain:
+		chain = nil
 	}
 	if chain == nil {
 		c.w.Stats.Inc(l.Stats.NoChain)

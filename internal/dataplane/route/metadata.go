@@ -83,11 +83,11 @@ func (b *builder) valueMatcher(path string, m *matcherv3.ValueMatcher) valueMatc
 }
 
 func (m *metadataMatcher) match(md map[string]*structpb.Struct) bool {
-	return m.value.match(lookup(md[m.namespace], m.keys)) != m.invert
+	return m.value.match(MetadataValue(md[m.namespace], m.keys)) != m.invert
 }
 
-// lookup is the value that a path of keys leads to, or nil.
-func lookup(s *structpb.Struct, keys []string) *structpb.Value {
+// MetadataValue is the value of dynamic metadata that a path of keys leads to, or nil.
+func MetadataValue(s *structpb.Struct, keys []string) *structpb.Value {
 	var v *structpb.Value
 	for i, k := range keys {
 		if i > 0 {
