@@ -186,7 +186,8 @@ func (s *scene) changeSecond() []func() {
 	if !s.second {
 		return step(func() {
 			s.second = true
-			s.w.set(listenerAt("second", s.ports.second, s.w.chain("second", "kept")))
+			// Not as before: else converge could take one whose removal has not come yet for it.
+			s.w.set(listenerAt("second", s.ports.second, s.w.chain(s.next("second"), "kept")))
 		})
 	}
 	s.converge()

@@ -143,12 +143,15 @@ type Server struct {
 	// prefixes are what has come of connections while nothing says which protocol
 	// they speak; few are so slow.
 	prefixes map[*Conn][]byte
-	heads    []routedHead // of the batch that is told just now
+	heads    []routedHead // of those that came together
+	tell     func()       // tellHeads, bound once
 }
 
 // NewServer makes a worker's server.
 func NewServer(ctx context.Context, w *worker.Worker, c *pool.Set) *Server {
-	return &Server{W: w, Clusters: c, Context: ctx}
+	sv := &Server{W: w, Clusters: c, Context: ctx}
+	sv.tell = sv.tellHeads
+	return sv
 }
 
 func (sv *Server) keepPrefix(c *Conn, data []byte) {

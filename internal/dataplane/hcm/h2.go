@@ -207,26 +207,9 @@ func (h *serverH2) OnHeaders(s *http2.Stream, end bool) {
 	x.requestHeaders(end, upgrade)
 }
 
-// routedHead is a request's head of a batch that has its route and filters.
-type routedHead struct {
-	s   *Stream
-	gen uint64
-	end bool
-}
-
 // OnHeads implements http2.BatchHandler: all heads of a batch have their routes
 // before a filter sees the first.
-func (h *serverH2) OnHeads() {
-	heads := h.c.sv.heads
-	for i := range heads {
-		e := heads[i]
-		heads[i] = routedHead{}
-		if e.s.gen == e.gen && !e.s.finished {
-			e.s.chain.DecodeHeaders(&e.s.req, e.end)
-		}
-	}
-	h.c.sv.heads = heads[:0]
-}
+func (h *serverH2) OnHeads() { h.c.sv.tellHeads() }
 
 func (h *serverH2) drop(x *Stream, s *http2.Stream) {
 	s.User = nil

@@ -222,11 +222,14 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 		return
 	}
 	s.addFilters()
-	if h := s.c.h2; h != nil && h.conn.Telling() {
-		s.sv.heads = append(s.sv.heads, routedHead{s, s.gen, end})
-		return
+	switch {
+	case s.c.h2 != nil && s.c.h2.conn.Telling():
+		s.sv.put(s, end)
+	case end && !upgrade && s.c.h1 != nil && s.c.h1.gathers:
+		s.sv.gather(s)
+	default:
+		s.chain.DecodeHeaders(&s.req, end)
 	}
-	s.chain.DecodeHeaders(&s.req, end)
 }
 
 // refuse answers a request that the rules refuse; no filter sees it.

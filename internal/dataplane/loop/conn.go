@@ -245,11 +245,38 @@ func (c *Conn) Pause() {
 // Resume undoes a Pause.
 func (c *Conn) Resume() {
 	c.paused--
-	if c.paused == 0 {
-		c.ask()
-		if c.transport != nil && c.state == established {
-			c.loop.AtEnd(c.readTransport) // what was received and not read
-		}
+	if c.paused > 0 {
+		return
+	}
+	c.ask()
+	switch {
+	case c.transport != nil && c.state == established:
+		c.loop.AtEnd(c.readTransport) // what was received and not read
+	case c.loop.withheld[c] != nil:
+		c.loop.AtEnd(func() {
+			if c.paused == 0 {
+				c.deliverWithheld()
+			}
+		})
+	}
+}
+
+// withhold keeps bytes that were received before the connection was paused.
+func (c *Conn) withhold(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	if c.loop.withheld == nil {
+		c.loop.withheld = map[*Conn][]byte{}
+	}
+	c.loop.withheld[c] = append(c.loop.withheld[c], data...)
+}
+
+// deliverWithheld hands over what was withheld, if anything was.
+func (c *Conn) deliverWithheld() {
+	if data := c.loop.withheld[c]; data != nil {
+		delete(c.loop.withheld, c)
+		c.deliver(data)
 	}
 }
 
@@ -417,6 +444,7 @@ func (c *Conn) end(why Reason, err error, abort bool) {
 		c.loop.noteBlocked(c)
 	}
 	c.loop.open--
+	delete(c.loop.withheld, c)
 	c.stopTimer()
 	c.sock.close(abort)
 	if c.out != nil {

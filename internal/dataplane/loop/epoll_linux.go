@@ -33,6 +33,7 @@ type epoll struct {
 	ring   *sendRing           // nil: sends are made one by one
 	doze   *doze               // nil: the loop always keeps its processor
 	from   unix.RawSockaddrAny // of the latest connection that was accepted
+	early  []early             // received in this turn and not handed over
 	quiet  bool                // the last wait brought nothing from sockets
 	gen    int32
 }
@@ -101,8 +102,15 @@ func (p *epoll) wait(most time.Duration) {
 	n := p.await(most)
 	p.loop.woke()
 	p.quiet = p.quiet || n > 0
-	for i := range n {
-		p.handle(&p.events[i])
+	for events := p.events[:n]; len(events) > 0; {
+		k := p.receiveAhead(events)
+		if k > 0 {
+			p.handOver()
+		} else {
+			p.handle(&events[0])
+			k = 1
+		}
+		events = events[k:]
 	}
 }
 
@@ -187,6 +195,8 @@ type fdSocket struct {
 	file int32 // its descriptor; see fd
 	gen  int32
 	mask uint32
+	// dialed: this side has connected.
+	dialed bool
 }
 
 func (s *fdSocket) fd() int { return int(s.file) }
@@ -245,22 +255,6 @@ func (s *fdSocket) handle(events uint32) {
 	}
 	if c.reading || events&(syscall.EPOLLHUP|syscall.EPOLLERR) != 0 {
 		s.receive()
-	}
-}
-
-func (s *fdSocket) receive() {
-	c := s.conn
-	b := c.loop.scratch[:c.mostReceived()]
-	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd()), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
-	switch {
-	case e == syscall.EAGAIN || e == syscall.EINTR:
-	case e != 0:
-		c.end(RemoteReset, os.NewSyscallError("recv", e), false)
-	case n == 0:
-		c.socketEnded()
-	default:
-		c.received += uint64(n)
-		c.deliver(b[:n])
 	}
 }
 
@@ -408,5 +402,6 @@ func (p *epoll) dial(c *Conn, to *filter.Address, o *DialOptions) error {
 		_ = unix.Close(fd)
 		return err
 	}
+	c.own.dialed = true
 	return nil
 }

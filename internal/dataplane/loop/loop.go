@@ -47,18 +47,21 @@ type Loop struct {
 	idle    time.Duration // idleWait
 	wheel   wheel
 	scratch []byte
-	plain   []byte // decrypted bytes
 
 	dirty    []*Conn
 	outgoing []outgoing // of those, while they are sent
 	together sender     // nil: one by one
 	alone    error      // why that is
 
-	slow   []slow   // the connections that are blocked
-	ending []func() // what waits for the end of the turn
-	bufs   [][]byte // buffers to be used again
-	kept   int      // bytes of them
-	least  int      // fewest of them since Trim
+	gathering
+
+	slow []slow // the connections that are blocked
+	// withheld is what was received of connections before they were paused.
+	withheld map[*Conn][]byte
+	ending   []func() // what waits for the end of the turn
+	bufs     [][]byte // buffers to be used again
+	kept     int      // bytes of them
+	least    int      // fewest of them since Trim
 
 	poll   poller
 	onStop []func()

@@ -77,13 +77,12 @@ func (c *Conn) readTransport() {
 	if c.transport == nil {
 		return
 	}
-	if c.loop.plain == nil {
-		c.loop.plain = make([]byte, scratchSize)
-	}
 	for c.state == established && c.paused == 0 && !c.ended {
-		n, err := c.fill(c.loop.plain)
+		plain := c.loop.plainRoom()
+		n, err := c.fill(plain)
 		if n > 0 && !c.closing {
-			c.h.OnData(c.loop.plain[:n])
+			c.loop.keepPlain(n)
+			c.h.OnData(plain[:n])
 		}
 		switch {
 		case err == nil:
