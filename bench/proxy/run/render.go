@@ -27,6 +27,8 @@ type variant struct {
 	// Hosts and Routes are as many virtual hosts, or routes, that come before
 	// the one that matches.
 	Hosts, Routes int
+	// Bytes forwards connections by tcp_proxy, without HTTP.
+	Bytes bool
 }
 
 // settings is what the templates are filled with.

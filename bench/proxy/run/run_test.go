@@ -154,6 +154,9 @@ func TestVariants(t *testing.T) {
 	if n := strings.Count(rendered(t, fill(t, variant{Routes: 30}), "envoy.yaml"), "/service-"); n != 30 {
 		t.Errorf("%d routes", n)
 	}
+	if text := rendered(t, fill(t, variant{Bytes: true}), "envoy.yaml"); strings.Contains(text, "http_connection_manager") || !strings.Contains(text, "tcp_proxy") {
+		t.Errorf("HTTP is spoken where bytes are to be forwarded:\n%s", text)
+	}
 	text := rendered(t, fill(t, variant{Log: true}), "envoy.yaml")
 	if n := strings.Count(text, `: "%`); n != 21 {
 		t.Errorf("%d fields of the log, and 21 are spoken of", n)

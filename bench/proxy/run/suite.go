@@ -170,7 +170,7 @@ func comparisons() []comparison {
 	plain := plainSetup()
 	one := setup{name: "one-worker", workers: 1, both: true}
 	rate := suite{listen: overH1, args: []string{"-connections", "64", "-rate", modestRate}}
-	return []comparison{
+	return append(withoutHTTP(), []comparison{
 		{
 			name: "json-log", title: "a JSON access log of 21 fields, to a file", suite: h1,
 			plain: plain, with: setup{name: "json-log", variant: variant{Log: true}, workers: 1},
@@ -187,7 +187,21 @@ func comparisons() []comparison {
 			name: "workers", title: "two workers instead of one, at 10 000 requests/s on both cores", suite: rate,
 			plain: one, with: setup{name: "two-workers", workers: 2, both: true}, most: 1.15,
 		},
+	}...)
+}
+
+// withoutHTTP compares suites of HTTP/1 with what the same bytes cost when nobody reads
+// them: what is left is nearly all the system's, and paid by any proxy.
+func withoutHTTP() (out []comparison) {
+	for _, s := range http1Suites() {
+		if s.tool == byEngine && s.rows[0].value == perCore {
+			out = append(out, comparison{
+				name: "bytes-" + s.name, title: "no HTTP, but bytes as they come (tcp_proxy): " + s.rows[0].title, suite: s,
+				plain: plainSetup(), with: setup{name: "bytes", variant: variant{Bytes: true}, workers: 1},
+			})
+		}
 	}
+	return out
 }
 
 // wrkSuites are the names of the suites that need wrk.
