@@ -56,105 +56,152 @@ func (passage) DecodeData(*filter.Buffer, bool) filter.DataStatus { return filte
 
 func (passage) DecodeTrailers(*header.Map) filter.TrailersStatus { return filter.TrailersContinue }
 
+// gated is a site with a turnstile, whose clients may use TLS.
+type gated struct {
+	*serving
+	gate   *turnstile
+	secure *tls.Config // nil without
+}
+
+func newGated(t *testing.T, secure bool, s *site) *gated {
+	t.Helper()
+	v := &gated{gate: &turnstile{closed: make(chan struct{}), open: make(chan struct{})}}
+	if secure {
+		a, err := testcert.NewAuthority("test")
+		must(t, err)
+		certPEM, keyPEM, err := a.Issue("localhost")
+		must(t, err)
+		cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+		must(t, os.WriteFile(cert, certPEM, 0o600))
+		must(t, os.WriteFile(key, keyPEM, 0o600))
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(a.PEM())
+		v.secure = &tls.Config{RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS13}
+		s.chain = tlsSocket(cert, key) + ","
+	}
+	kind := filter.HTTPType{Config: (*wrapperspb.StringValue)(nil), New: func(proto.Message, *filter.Env) (filter.HTTPFactory, error) {
+		return v.gate.new, nil
+	}}
+	s.filters = `{name: gate, typed_config: {"@type": type.googleapis.com/google.protobuf.StringValue, value: x}},`
+	v.serving = s.serve(t, func(_ *proxyrun.Flags, o *proxy.Options) {
+		o.Register = func(r *filter.Registry) error { return r.AddHTTP(kind) }
+	})
+	return v
+}
+
+func (v *gated) line(t *testing.T) *wire {
+	t.Helper()
+	if v.secure == nil {
+		return v.dial(t)
+	}
+	c, err := tls.Dial("tcp", v.front, v.secure)
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return newWire(t, c)
+}
+
+// together makes what send sends come in one turn of the worker.
+func (v *gated) together(t *testing.T, send func()) {
+	t.Helper()
+	first := v.line(t)
+	first.get("/wait")
+	<-v.gate.closed
+	v.gate.events = nil
+	send()
+	close(v.gate.open)
+	first.reply()
+}
+
 // Requests on many connections that come in one turn of the worker are each answered
 // with what is theirs, however they end; all that go the same way get their filters
 // before the first of these sees one.
 func TestRequestsOfOneTurn(t *testing.T) {
-	a, err := testcert.NewAuthority("test")
-	must(t, err)
-	certPEM, keyPEM, err := a.Issue("localhost")
-	must(t, err)
-	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	must(t, os.WriteFile(cert, certPEM, 0o600))
-	must(t, os.WriteFile(key, keyPEM, 0o600))
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(a.PEM())
-	secure := &tls.Config{RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS13}
-
-	for name, chain := range map[string]string{"plain": "", "TLS": tlsSocket(cert, key) + ","} {
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
-			gate := &turnstile{closed: make(chan struct{}), open: make(chan struct{})}
-			kind := filter.HTTPType{Config: (*wrapperspb.StringValue)(nil), New: func(proto.Message, *filter.Env) (filter.HTTPFactory, error) {
-				return gate.new, nil
-			}}
-			v := (&site{
-				chain: chain,
+			v := newGated(t, secure, &site{
 				hosts: []string{backend(t, func(w *wire, _ int) {
 					for h := w.head(); h != ""; h = w.head() {
 						body := strings.Fields(h)[1]
 						w.send("HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s", len(body), body)
 					}
 				})},
-				filters: `{name: gate, typed_config: {"@type": type.googleapis.com/google.protobuf.StringValue, value: x}},`,
 				routes: `{match: {prefix: /direct}, direct_response: {status: 202, body: {inline_string: direct}}},
 					{match: {prefix: /none}, route: {cluster_header: x-none}}, {match: {prefix: /}, route: {cluster: back}}`,
-			}).serve(t, func(_ *proxyrun.Flags, o *proxy.Options) {
-				o.Register = func(r *filter.Registry) error { return r.AddHTTP(kind) }
 			})
-			dial := func() *wire {
-				if chain == "" {
-					return v.dial(t)
-				}
-				c, err := tls.Dial("tcp", v.front, secure)
-				must(t, err)
-				t.Cleanup(func() { _ = c.Close() })
-				return newWire(t, c)
-			}
 			const n = 3 * 40
-			first := dial()
 			var lines []*wire
 			for i := range n {
-				lines = append(lines, dial())
+				lines = append(lines, v.line(t))
 				lines[i].get(fmt.Sprint("/before/", i))
 				lines[i].want(fmt.Sprint("200 /before/", i))
 			}
-			first.get("/wait")
-			<-gate.closed
-			gate.events = nil
-			want := make([]string, n)
+			want := make([][]string, n)
+			v.together(t, func() {
+				for i, w := range lines {
+					want[i] = w.play(i)
+				}
+				gone, err := net.Dial("tcp", v.front)
+				must(t, err)
+				newWire(t, gone).get("/gone")
+				_ = gone.Close()
+			})
 			for i, w := range lines {
-				switch i % 10 {
-				case 1:
-					w.get("/direct")
-					want[i] = "202 direct"
-				case 2:
-					w.get("/none")
-					want[i] = "503 "
-				case 3:
-					w.send("nonsense\r\n\r\n")
-					want[i] = "400 Bad Request"
-				case 4:
-					w.send("POST /post/%d HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\nGET /piped/%[1]d HTTP/1.1\r\nhost: a\r\n\r\n", i)
-					want[i] = fmt.Sprint("200 /post/", i)
-				default:
-					w.get(fmt.Sprint("/here/", i), "x-filler: "+strings.Repeat("f", i))
-					want[i] = fmt.Sprint("200 /here/", i)
+				for _, text := range want[i] {
+					w.want(text)
 				}
 			}
-			gone := dialPlain(t, v.front)
-			gone.send("GET /gone HTTP/1.1\r\nhost: a\r\n\r\n")
-			_ = gone.Close()
-			close(gate.open)
-			for i, w := range lines {
-				w.want(want[i])
-				if i%10 == 4 {
-					w.want(fmt.Sprint("200 /piped/", i))
-				}
-			}
-			first.want("200 /wait")
-			gate.mu.Lock()
-			defer gate.mu.Unlock()
-			if text := strings.Join(gate.events, " "); !strings.Contains(text, "made made made") {
+			v.gate.mu.Lock()
+			defer v.gate.mu.Unlock()
+			if text := strings.Join(v.gate.events, " "); !strings.Contains(text, "made made made") {
 				t.Errorf("no request waited for others: %s", text)
 			}
 		})
 	}
 }
 
-// dialPlain connects without TLS.
-func dialPlain(t *testing.T, address string) *wire {
-	t.Helper()
-	c, err := net.Dial("tcp", address)
-	must(t, err)
-	return newWire(t, c)
+// play sends requests of a kind, and returns what is to be answered.
+func (w *wire) play(i int) (want []string) {
+	switch i % 10 {
+	case 1:
+		w.get("/direct")
+		return []string{"202 direct"}
+	case 2:
+		w.get("/none")
+		return []string{"503 "}
+	case 3:
+		w.send("nonsense\r\n\r\n")
+		return []string{"400 Bad Request"}
+	case 4:
+		w.send("POST /post/%d HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\nGET /piped/%[1]d HTTP/1.1\r\nhost: a\r\n\r\n", i)
+		return []string{fmt.Sprint("200 /post/", i), fmt.Sprint("200 /piped/", i)}
+	default:
+		w.get(fmt.Sprint("/here/", i), "x-filler: "+strings.Repeat("f", i))
+		return []string{fmt.Sprint("200 /here/", i)}
+	}
+}
+
+// A client that ends its side behind its request is answered, also if both came with
+// the requests of others.
+func TestEndBehindRequestOfOneTurn(t *testing.T) {
+	for _, n := range []int{1, 8} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			v := newGated(t, true, &site{routes: `{match: {prefix: /}, direct_response: {status: 202, body: {inline_string: direct}}}`})
+			var lines []*wire
+			for range n {
+				w := v.line(t)
+				w.get("/x")
+				w.want("202 direct")
+				lines = append(lines, w)
+			}
+			v.together(t, func() {
+				for _, w := range lines {
+					w.get("/y", "connection: close")
+					must(t, w.Conn.(*tls.Conn).CloseWrite()) //nolint:forcetypeassert // it is one here
+				}
+			})
+			for _, w := range lines {
+				w.want("202 direct")
+			}
+		})
+	}
 }

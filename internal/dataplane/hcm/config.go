@@ -121,6 +121,7 @@ type Downstream interface {
 	Resume()
 	Close(delay time.Duration)
 	SetFlushTimeout(d time.Duration)
+	ReceiveLate()
 	Abort(reset bool)
 	CloseWrite()
 	Closed() bool

@@ -140,6 +140,12 @@ func (c *Conn) choose(data []byte) {
 
 // OnEnd takes the end of what the client sends.
 func (c *Conn) OnEnd() {
+	if c.h1 != nil && c.h1.s != nil {
+		c.sv.tellHeads() // its own may wait, which came before the end
+		if c.closed || c.d.Closed() {
+			return // by its answer, which is still to be sent
+		}
+	}
 	c.gone = true
 	switch {
 	case c.closed:

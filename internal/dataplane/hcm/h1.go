@@ -20,7 +20,6 @@ type serverH1 struct {
 	paused  bool // the request's body
 	held    bool // reading, since too much is waiting
 	feeding bool
-	gathers bool // what is decoded stays until AfterAll
 	last    bool // no request follows
 	ended   bool // the client sends no more
 	used    bool // it must be initialised before its next connection
@@ -96,9 +95,9 @@ func (h *serverH1) feed(data []byte) {
 		h.rest = append(h.rest, data...)
 		data = h.rest
 	}
-	h.feeding, h.gathers = true, h.c.sv.W.Loop.Gathers(data)
+	h.feeding = true
 	n := h.decode(data)
-	h.feeding, h.gathers = false, false
+	h.feeding = false
 	if h.c.closed {
 		return
 	}

@@ -38,6 +38,7 @@ func (c *Conn) openH2() {
 	h.second.Init(c.sv.W.Loop, h.endDrain)
 	h.ping.Init(c.sv.W.Loop, h.onPing)
 	c.h2 = h
+	c.d.ReceiveLate()
 	s.Inc(c.cfg.Codecs.Nghttp2)
 	h.conn.Init(http2.Server, &c.cfg.HTTP2, h, c.d.Writer())
 	h.conn.UsePool(&c.sv.W.Streams)

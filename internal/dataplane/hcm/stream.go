@@ -225,7 +225,7 @@ func (s *Stream) requestHeaders(end, upgrade bool) {
 	switch {
 	case s.c.h2 != nil && s.c.h2.conn.Telling():
 		s.sv.put(s, end)
-	case end && !upgrade && s.c.h1 != nil && s.c.h1.gathers:
+	case end && !upgrade && s.c.h1 != nil && s.w.Loop.Gathers():
 		s.sv.gather(s)
 	default:
 		s.chain.DecodeHeaders(&s.req, end)

@@ -11,6 +11,7 @@ type Downstream interface {
 	Resume()
 	Close(delay time.Duration)
 	SetFlushTimeout(d time.Duration)
+	ReceiveLate()
 	Abort(reset bool)
 	CloseWrite()
 	Closed() bool
@@ -78,6 +79,8 @@ func (f *filtered) Close(delay time.Duration) {
 }
 
 func (f *filtered) SetFlushTimeout(d time.Duration) { f.conn.SetFlushTimeout(d) }
+
+func (f *filtered) ReceiveLate() { f.conn.ReceiveLate() }
 
 func (f *filtered) Pause()           { f.conn.Pause() }
 func (f *filtered) Resume()          { f.conn.Resume() }

@@ -10,7 +10,8 @@ import (
 // first, one piece behind the other in the loop's buffer, and handed over then, what
 // hosts have sent before what clients have. So the system's code and the proxy's for
 // responses and for requests each run many times in a row: together they do not fit
-// into a core's cache.
+// into a core's cache. Then come the other events, and the connections on which one
+// receive brings many messages: the later it is made, the more of them.
 
 // early is what was received of a socket and not handed over yet.
 type early struct {
@@ -24,37 +25,55 @@ type early struct {
 // cut what comes in large pieces into small ones.
 const leastAhead = 64 << 10
 
-// receiveAhead receives for the first of some events, as far as they bring nothing
-// but bytes and the buffer has room, and tells for how many.
-func (p *epoll) receiveAhead(events []syscall.EpollEvent) int {
-	room := p.loop.scratch
+// dispatch handles the events of a turn.
+func (p *epoll) dispatch(events []syscall.EpollEvent) {
 	for i := range events {
-		s := p.readable(&events[i])
-		if s == nil || len(room) < leastAhead {
-			return i
+		if s := p.readable(&events[i]); s != nil {
+			p.receiveAhead(s)
+			events[i].Events = 0
 		}
-		b := room[:min(len(room), s.conn.mostReceived())]
-		n, e := s.recv(b)
-		p.early = append(p.early, early{sock: s, gen: s.gen, err: e, data: b[:n:n]})
-		room = room[n:]
 	}
-	return len(events)
+	p.handOver()
+	for i := range events {
+		if events[i].Events != 0 {
+			p.handle(&events[i])
+		}
+	}
 }
 
-// readable is the socket of an event that brings bytes and nothing else.
+// readable is the socket of an event that brings bytes, but not many messages, and
+// nothing else.
 func (p *epoll) readable(ev *syscall.EpollEvent) *fdSocket {
 	if ev.Events != syscall.EPOLLIN || int(ev.Fd) >= len(p.socks) {
 		return nil
 	}
 	s := p.socks[ev.Fd]
-	if s == nil || s.gen != ev.Pad || s.conn.state == connecting || !s.conn.reading {
+	if s == nil || s.gen != ev.Pad || s.conn.late || s.conn.state == connecting || !s.conn.reading {
 		return nil
 	}
 	return s
 }
 
+// receiveAhead receives what is handed over later. Where the buffer is full that is
+// done now.
+func (p *epoll) receiveAhead(s *fdSocket) {
+	if scratchSize-p.used < leastAhead {
+		p.handOver()
+		if s.conn.state == closed || !s.conn.reading {
+			return // it comes again
+		}
+	}
+	b := p.loop.scratch[p.used:min(scratchSize, p.used+s.conn.mostReceived())]
+	n, e := s.recv(b)
+	p.early = append(p.early, early{sock: s, gen: s.gen, err: e, data: b[:n:n]})
+	p.used += n
+}
+
 // handOver gives connections what was received for them.
 func (p *epoll) handOver() {
+	if len(p.early) == 0 {
+		return
+	}
 	p.quiet = false
 	p.loop.gather(len(p.early))
 	for _, dialed := range [...]bool{true, false} {
@@ -66,7 +85,7 @@ func (p *epoll) handOver() {
 	}
 	p.loop.gathered()
 	clear(p.early)
-	p.early = p.early[:0]
+	p.early, p.used = p.early[:0], 0
 }
 
 // handOver gives the connection what a receive has brought. Another's callback may

@@ -102,6 +102,7 @@ type Conn struct {
 	reading  bool // what was last asked of the system
 	writing  bool
 	noticed  bool // the transport has said that this side ends
+	late     bool // see ReceiveLate
 }
 
 // DefaultHigh is the high watermark of a connection's output
@@ -149,6 +150,10 @@ func (c *Conn) mostReceived() int { return min(scratchSize, max(int(c.high), lea
 // leastReceived is how much one receive may bring whatever the limit: the largest
 // record of TLS.
 const leastReceived = 16 << 10
+
+// ReceiveLate says that one receive may bring many messages. It is made when the turn
+// has done with what came on other connections, so that there are more of them by then.
+func (c *Conn) ReceiveLate() { c.late = true }
 
 // Closed reports whether the connection is closed or about to be.
 func (c *Conn) Closed() bool { return c.state == closed || c.closing || c.state == lingering }

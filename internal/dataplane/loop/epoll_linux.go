@@ -34,6 +34,7 @@ type epoll struct {
 	doze   *doze               // nil: the loop always keeps its processor
 	from   unix.RawSockaddrAny // of the latest connection that was accepted
 	early  []early             // received in this turn and not handed over
+	used   int                 // of the loop's buffer, by those
 	quiet  bool                // the last wait brought nothing from sockets
 	gen    int32
 }
@@ -102,16 +103,7 @@ func (p *epoll) wait(most time.Duration) {
 	n := p.await(most)
 	p.loop.woke()
 	p.quiet = p.quiet || n > 0
-	for events := p.events[:n]; len(events) > 0; {
-		k := p.receiveAhead(events)
-		if k > 0 {
-			p.handOver()
-		} else {
-			p.handle(&events[0])
-			k = 1
-		}
-		events = events[k:]
-	}
+	p.dispatch(p.events[:n])
 }
 
 // await waits with the processor first, and without it if nothing comes.

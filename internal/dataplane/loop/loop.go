@@ -47,6 +47,7 @@ type Loop struct {
 	idle    time.Duration // idleWait
 	wheel   wheel
 	scratch []byte
+	plain   []byte // decrypted bytes
 
 	dirty    []*Conn
 	outgoing []outgoing // of those, while they are sent

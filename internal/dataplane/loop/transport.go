@@ -77,12 +77,13 @@ func (c *Conn) readTransport() {
 	if c.transport == nil {
 		return
 	}
+	if c.loop.plain == nil {
+		c.loop.plain = make([]byte, scratchSize)
+	}
 	for c.state == established && c.paused == 0 && !c.ended {
-		plain := c.loop.plainRoom()
-		n, err := c.fill(plain)
+		n, err := c.fill(c.loop.plain)
 		if n > 0 && !c.closing {
-			c.loop.keepPlain(n)
-			c.h.OnData(plain[:n])
+			c.h.OnData(c.loop.plain[:n])
 		}
 		switch {
 		case err == nil:

@@ -39,6 +39,7 @@ func (cl *client) openH2() {
 	cl.h2 = h
 	h.resume = h.goOn
 	cl.conn.SetHandler((*h2Socket)(h))
+	cl.conn.ReceiveLate()
 	out := cl.conn.Writer()
 	p.c.w.Stats.Inc(h.stats.Nghttp2UpstreamConnections)
 	h.conn.Init(http2.Client, &p.c.opt.HTTP2, h, out)
