@@ -37,7 +37,7 @@ func collecting(_ *proxyrun.Flags, o *proxy.Options) {
 	}
 }
 
-// Partly proves RT-49: details of what is too much, or not allowed.
+// Partly proves RT-40, RT-49: details of what is too much, or not allowed.
 func TestDetailsOfLimits(t *testing.T) {
 	up := backend(t, func(w *wire, _ int) {
 		for h := w.head(); h != ""; h = w.head() {

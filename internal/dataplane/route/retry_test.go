@@ -179,7 +179,7 @@ virtual_hosts:
 	}
 }
 
-// Proves RT-40.
+// Partly proves RT-40.
 func TestDisabledRetries(t *testing.T) {
 	s, _ := state(t, "retry_on: 5xx", testEnv())
 	if !s.Active() || !s.Enabled() {

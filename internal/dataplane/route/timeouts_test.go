@@ -18,7 +18,7 @@ const timeoutRoutes = `
 - {match: {path: /f}, route: {cluster: c, timeout: 0.5s, max_stream_duration: {}}}
 `
 
-// Proves RT-32, RT-33, RT-34, RT-35. The results were measured with Envoy 1.40.
+// Proves RT-32, RT-33, RT-34. Partly proves RT-35. The results were measured with Envoy 1.40.
 func TestFinalTimeouts(t *testing.T) {
 	tab := oneHost(t, timeoutRoutes)
 	const rq, expected, perTry = "x-envoy-upstream-rq-timeout-ms: ", "x-envoy-expected-rq-timeout-ms: ", "x-envoy-upstream-rq-per-try-timeout-ms: "
@@ -80,7 +80,7 @@ func TestFinalTimeouts(t *testing.T) {
 	}
 }
 
-// Proves RT-35.
+// Partly proves RT-35.
 func TestOtherTimeouts(t *testing.T) {
 	tab := oneHost(t, `
 - {match: {path: /a}, route: {cluster: c, idle_timeout: 0s, flush_timeout: 3s, retry_policy: {per_try_idle_timeout: 0.2s}}}
