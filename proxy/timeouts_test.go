@@ -61,7 +61,7 @@ func TestBusyConnectionsAreNotIdle(t *testing.T) {
 	v.counts(t, "http.in.downstream_cx_idle_timeout 0", "http.in.downstream_cx_active 2")
 }
 
-// Proves HC-21: what a stream that does nothing ends with.
+// Proves HC-21, partly proves RT-35: what a stream that does nothing ends with, unless the route says otherwise.
 func TestIdleStreams(t *testing.T) {
 	half := backend(t, func(w *wire, _ int) {
 		w.head()
@@ -72,6 +72,7 @@ func TestIdleStreams(t *testing.T) {
 		hosts: []string{silent(t)}, manager: "stream_idle_timeout: 0.4s,",
 		more: "- {name: half, load_assignment: {cluster_name: half, endpoints: [{lb_endpoints: [" + endpoints(t, []string{half}) + "]}]}}",
 		routes: `{match: {prefix: /never}, route: {cluster: back, idle_timeout: 0s, timeout: 1s}},
+			{match: {prefix: /longer}, route: {cluster: back, idle_timeout: 20s, timeout: 1s}},
 			{match: {prefix: /half}, route: {cluster: half}},
 			{match: {prefix: /}, route: {cluster: back}}`,
 	}).serve(t)
@@ -84,8 +85,10 @@ func TestIdleStreams(t *testing.T) {
 	w = v.dial(t)
 	w.get("/")
 	w.want("504 stream timeout")
-	w.get("/never")
-	w.want("504 upstream request timeout")
+	for _, path := range []string{"/never", "/longer"} {
+		w.get(path)
+		w.want("504 upstream request timeout")
+	}
 	w.get("/half")
 	w.want("200 half (unexpected EOF)")
 	f := v.dial2(t)
@@ -94,7 +97,7 @@ func TestIdleStreams(t *testing.T) {
 	f.ask(3, "POST", "/", false)
 	f.want(3, "408 stream timeout")
 	v.counts(t, "http.in.downstream_rq_idle_timeout 5", "http.in.downstream_rq_active 0")
-	v.logged(t, "408 SI stream_idle_timeout", "504 SI stream_idle_timeout", "504 UT response_timeout",
+	v.logged(t, "408 SI stream_idle_timeout", "504 SI stream_idle_timeout", "504 UT response_timeout", "504 UT response_timeout",
 		"200 SI stream_idle_timeout", "200 SI stream_idle_timeout", "408 SI stream_idle_timeout")
 }
 
@@ -138,8 +141,8 @@ func TestActivityKeepsStreams(t *testing.T) {
 	v.counts(t, "http.in.downstream_rq_idle_timeout 0")
 }
 
-// Proves HC-22: a client that does not take what is buffered for it loses its
-// stream after the flush timeout, of the manager or the route.
+// Proves HC-22, partly proves RT-35: a client that does not take what is buffered for it
+// loses its stream after the flush timeout, of the manager or the route.
 func TestFlushTimeout(t *testing.T) {
 	body := "{match: {prefix: /short}, direct_response: {status: 200, body: {inline_string: ok}}}"
 	for name, s := range map[string]*site{
@@ -218,13 +221,16 @@ func TestMaxStreamDuration(t *testing.T) {
 		more: "- {name: half, load_assignment: {cluster_name: half, endpoints: [{lb_endpoints: [" + endpoints(t, []string{half}) + "]}]}}",
 		routes: `{match: {prefix: /half}, route: {cluster: half}},
 			{match: {prefix: /own}, route: {cluster: back, idle_timeout: 0.8s, max_stream_duration: {max_stream_duration: 0s}}},
+			{match: {prefix: /longer}, route: {cluster: back, idle_timeout: 0.8s, max_stream_duration: {max_stream_duration: 20s}}},
 			{match: {prefix: /}, route: {cluster: back, timeout: 20s}}`,
 	}).serve(t)
 	w := v.dial(t)
 	w.get("/")
 	w.want("504 downstream duration timeout")
-	w.get("/own")
-	w.want("504 stream timeout")
+	for _, path := range []string{"/own", "/longer"} {
+		w.get(path)
+		w.want("504 stream timeout")
+	}
 	w.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nab")
 	w.want("408 downstream duration timeout")
 	w = v.dial(t)
@@ -236,7 +242,7 @@ func TestMaxStreamDuration(t *testing.T) {
 		t.Error(r.header)
 	}
 	v.counts(t, "http.in.downstream_rq_max_duration_reached 4")
-	v.logged(t, "504 - max_duration_timeout", "504 SI stream_idle_timeout", "408 - max_duration_timeout", "200 - max_duration_timeout", "200 - max_duration_timeout")
+	v.logged(t, "504 - max_duration_timeout", "504 SI stream_idle_timeout", "504 SI stream_idle_timeout", "408 - max_duration_timeout", "200 - max_duration_timeout", "200 - max_duration_timeout")
 }
 
 // Proves HC-24: an old connection is drained.
