@@ -82,3 +82,55 @@ func TestHashOfFilterState(t *testing.T) {
 		t.Errorf("only %v were chosen", hosts)
 	}
 }
+
+// Partly proves RT-24: who has no cookie is given one, each time, and who has it is not; the
+// source is the client's, wherever the connection comes from.
+func TestHashOfClients(t *testing.T) {
+	var hosts []string
+	for i := range 8 {
+		hosts = append(hosts, answering(t, fmt.Sprintf("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n%d", i)))
+	}
+	v := (&site{
+		hosts: hosts, cluster: "lb_policy: MAGLEV,",
+		routes: `{match: {prefix: /cookie}, route: {cluster: back, hash_policy: [{cookie: {name: c, ttl: 60s, path: /p}}]}},
+			{match: {prefix: /ip}, route: {cluster: back, hash_policy: [{connection_properties: {source_ip: true}}]}},
+			{match: {prefix: /}, route: {cluster: back}}`,
+	}).serve(t)
+	w := v.dial(t)
+	cookie, host := "", ""
+	for range 3 { // on one connection it is the same one
+		w.get("/cookie")
+		r := w.reply()
+		if set := r.header.Values("set-cookie"); len(set) != 1 || cookie != "" && set[0] != cookie || !strings.HasSuffix(set[0], "; Max-Age=60; Path=/p; HttpOnly") {
+			t.Fatalf("set-cookie: %q, before %q", set, cookie)
+		}
+		if host != "" && host != r.body {
+			t.Errorf("with a new cookie to %s, before to %s", r.body, host)
+		}
+		cookie, host = r.header.Get("set-cookie"), r.body
+	}
+	value, _, _ := strings.Cut(cookie, ";")
+	for range 3 { // with it, from any connection
+		w = v.dial(t)
+		w.get("/cookie", "cookie: "+value)
+		if r := w.want("200 " + host); len(r.header.Values("set-cookie")) > 0 {
+			t.Errorf("given again: %q", r.header)
+		}
+	}
+	w.get("/")
+	if r := w.reply(); len(r.header.Values("set-cookie")) > 0 {
+		t.Errorf("without a policy: %q", r.header)
+	}
+	seen := map[string]bool{}
+	for i := range 40 {
+		from := fmt.Sprint("x-forwarded-for: 192.0.2.", i)
+		w.get("/ip", from)
+		first := w.reply().String()
+		w.get("/ip", from)
+		w.want(first)
+		seen[first] = true
+	}
+	if len(seen) < 4 {
+		t.Errorf("all clients went to %v", seen)
+	}
+}
