@@ -3,6 +3,7 @@ package lb
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,6 +103,34 @@ func TestBoundedLoads(t *testing.T) {
 			}
 			if p.Pick(ctx) != order[0] || len(order) != 4 {
 				t.Errorf("%s: back at rest %v, not %v", name, p.Pick(ctx), order)
+			}
+		}
+	}
+}
+
+// With a larger factor fewer hosts are enough, and a host that has just its part is
+// not left out. The numbers are by hand from Envoy's formula.
+// Proves LB-06, with TestBoundedLoads.
+func TestBalanceFactor(t *testing.T) {
+	for factor, want := range map[uint32]string{100: "4 4 4", 150: "6 6", 200: "7 5", 400: "12"} {
+		for name, change := range hashPolicies(balanceFactor(factor)) {
+			c, reg := made(t, change, group{healthy: 4})
+			p, ctx := picking(c, reg, 1), &Context{Hasher: hashOf(7)}
+			var order []*cluster.Host
+			counts := map[*cluster.Host]int{}
+			for range 12 {
+				h := p.Pick(ctx)
+				h.AddRqActive(1)
+				if counts[h]++; counts[h] == 1 {
+					order = append(order, h)
+				}
+			}
+			var got []string
+			for _, h := range order {
+				got = append(got, fmt.Sprint(counts[h]))
+			}
+			if s := strings.Join(got, " "); s != want {
+				t.Errorf("%s, %d: %s, want %s", name, factor, s, want)
 			}
 		}
 	}
