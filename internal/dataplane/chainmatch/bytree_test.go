@@ -136,7 +136,7 @@ filter_chain_matcher:
     matchers:
     - predicate:
         single_predicate:
-          input: {name: in, typed_config: {"@type": type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.DynamicMetadataInput, filter: n, path: [{key: k}]}}
+          input: {name: in, typed_config: {"@type": type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.DynamicMetadataInput, filter: n, path: [{key: k}, {key: l}]}}
           custom_match: {name: m, typed_config: {"@type": type.googleapis.com/envoy.extensions.matching.input_matchers.metadata.v3.Metadata, value: {string_match: {exact: v}}}}
       on_match: {action: {name: a, typed_config: {"@type": type.googleapis.com/google.protobuf.StringValue, value: a}}}
 `)
@@ -144,12 +144,13 @@ filter_chain_matcher:
 	if err != nil {
 		t.Fatal(err)
 	}
-	info := &filter.StreamInfo{}
-	info.SetMetadata("n", "k", structpb.NewStringValue("v"))
+	info, flat := &filter.StreamInfo{}, &filter.StreamInfo{}
+	info.SetMetadata("n", "k", structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"l": structpb.NewStringValue("v")}}))
+	flat.SetMetadata("n", "k", structpb.NewStringValue("v"))
 	for _, c := range []struct {
 		in   *Input
 		want int
-	}{{&Input{Stream: info}, 0}, {&Input{Stream: &filter.StreamInfo{}}, -1}, {&Input{}, -1}} {
+	}{{&Input{Stream: info}, 0}, {&Input{Stream: flat}, -1}, {&Input{Stream: &filter.StreamInfo{}}, -1}, {&Input{}, -1}} {
 		if got := m.Match(c.in); got != c.want {
 			t.Errorf("chain %d, want %d", got, c.want)
 		}
