@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,6 +106,44 @@ func TestKeysRotateInFiles(t *testing.T) {
 	}
 }
 
+// Proves TS-15, with the tests below: files that are written in place are read again when
+// something is moved in the directory that is to be watched for them, wherever that is.
+func TestKeysRotateByAnotherDirectory(t *testing.T) {
+	a, err := testcert.NewAuthority("test")
+	must(t, err)
+	for name, of := range map[string][2]string{"of the certificate": {"", ", watched_directory: {path: DIR}"}, "of a file": {", watched_directory: {path: DIR}", ""}} {
+		t.Run(name, func(t *testing.T) {
+			files, other, watched := t.TempDir(), t.TempDir(), t.TempDir()
+			write := func(dir string) {
+				t.Helper()
+				cert, key, err := a.Issue("acme.com")
+				must(t, err)
+				must(t, os.WriteFile(filepath.Join(dir, "tls.crt"), cert, 0o600))
+				must(t, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+			}
+			move := func(from, to string) { must(t, os.Rename(from, to)) }
+			write(files)
+			sds := filepath.Join(t.TempDir(), "sds.yaml")
+			must(t, os.WriteFile(sds, []byte(strings.ReplaceAll(`
+resources:
+- "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret
+  name: s
+  tls_certificate: {certificate_chain: {filename: `+filepath.Join(files, "tls.crt")+of[0]+`}, private_key: {filename: `+filepath.Join(files, "tls.key")+"}"+of[1]+"}\n", "DIR", watched)), 0o600))
+			r := start(t, bySDS(sds))
+			first := serialAt(t, r.at("l"), a)
+			write(other)
+			move(filepath.Join(other, "tls.crt"), filepath.Join(files, "tls.crt"))
+			move(filepath.Join(other, "tls.key"), filepath.Join(files, "tls.key"))
+			rotated(t, r.at("l"), a, first) // from now on nothing is read without a reason
+			second := serialAt(t, r.at("l"), a)
+			write(files)
+			must(t, os.WriteFile(filepath.Join(watched, "tmp"), nil, 0o600))
+			move(filepath.Join(watched, "tmp"), filepath.Join(watched, "done"))
+			rotated(t, r.at("l"), a, second)
+		})
+	}
+}
+
 // rotated waits for another certificate.
 func rotated(t *testing.T, at string, a *testcert.Authority, than string) {
 	t.Helper()
@@ -130,12 +168,17 @@ func TestKeysAreReadTogether(t *testing.T) {
 	v.swap(t, cert, key)
 	sds := filepath.Join(t.TempDir(), "sds.yaml")
 	must(t, os.WriteFile(sds, []byte(secretIn(v, "")), 0o600))
-	var once sync.Once
+	var swaps atomic.Int64 // of the first readings none is of one pair
 	r := start(t, bySDS(sds), func(_ *proxyrun.Flags, o *proxy.Options) {
 		o.ReadFile = func(name string) ([]byte, error) {
 			data, err := os.ReadFile(name)
 			if name == v.path("tls.crt") {
-				once.Do(func() { v.swap(t, other, otherKey) })
+				switch swaps.Add(1) {
+				case 1, 3:
+					v.swap(t, other, otherKey)
+				case 2:
+					v.swap(t, cert, key)
+				}
 			}
 			return data, err
 		}
