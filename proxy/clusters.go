@@ -58,6 +58,7 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 	cl, err := cluster.New(c, cluster.Options{
 		Registry: lease.Scope,
 		Hosts:    p.stat.Hidden(), Sink: p.stat.Main(), Resolver: p.o.Resolver, Logger: p.component("upstream"),
+		Updates:      &p.server.UpdateStats,
 		LocalCluster: p.cfg.GetClusterManager().GetLocalClusterName(),
 		Locality:     cluster.LocalityOf(p.cfg.GetNode().GetLocality()),
 		OnUpdate: func(u cluster.Update) {
@@ -103,7 +104,6 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 // hostsChanged tells the workers that a cluster has other hosts, if that
 // concerns them. Clusters run when the workers do, and no longer.
 func (p *Proxy) hostsChanged(e *clusterEntry, u *cluster.Update) {
-	p.stat.Main().Inc(p.server.ClusterUpdated)
 	if e.checker != nil {
 		e.checker.Update(u)
 	}

@@ -81,6 +81,7 @@ func (e *clusterEntry) halt() {
 		}
 	}
 	e.stopWaiting()
+	e.Halt()
 	for _, u := range e.secrets {
 		u.halt()
 	}

@@ -64,7 +64,7 @@ func TestRemovedHostsAreDrained(t *testing.T) {
 }
 
 // Partly proves CM-25: a cluster may want all its connections to be new when
-// its hosts change.
+// its hosts change. Partly proves CM-16: close_connections_on_host_set_change.
 func TestHostSetChangeDrains(t *testing.T) {
 	for fields, left := range map[string]string{"": "1", "common_lb_config: {close_connections_on_host_set_change: true},": "0"} {
 		t.Run(fields, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/xebec-proxy/xebec/internal/dataplane/cluster"
 	"github.com/xebec-proxy/xebec/internal/dataplane/layeredruntime"
 	"github.com/xebec-proxy/xebec/internal/dataplane/stats"
 )
@@ -46,13 +47,10 @@ type serverStats struct {
 	DeprecatedSeen    stats.Gauge     `stat:"runtime.deprecated_feature_seen_since_process_start"`
 	RuntimeLayers     stats.Gauge     `stat:"runtime.num_layers"`
 
+	cluster.UpdateStats
 	ClusterAdded    stats.Counter `stat:"cluster_manager.cluster_added"`
 	ClusterModified stats.Counter `stat:"cluster_manager.cluster_modified"`
 	ClusterRemoved  stats.Counter `stat:"cluster_manager.cluster_removed"`
-	ClusterUpdated  stats.Counter `stat:"cluster_manager.cluster_updated"`
-	ClustersMerged  stats.Counter `stat:"cluster_manager.cluster_updated_via_merge"`
-	MergesCancelled stats.Counter `stat:"cluster_manager.update_merge_cancelled"`
-	MergesLate      stats.Counter `stat:"cluster_manager.update_out_of_merge_window"`
 	ClustersActive  stats.Gauge   `stat:"cluster_manager.active_clusters"`
 	ClustersWarming stats.Gauge   `stat:"cluster_manager.warming_clusters"`
 

@@ -47,6 +47,8 @@ type Options struct {
 	// EDS, of Rebalance for changes of their health). It must not block, nor ask the
 	// cluster for a change.
 	OnUpdate func(Update)
+	// Updates are counted by Sink; nil counts none of them.
+	Updates *UpdateStats
 	// OnFailure is called with a host that said itself that it fails
 	// ([Cluster.FailedByItself]), on any goroutine. It must not block.
 	OnFailure func(*Host)
@@ -89,6 +91,7 @@ type Cluster struct {
 	activeRequestBias float64
 
 	checked   bool // by active health checks
+	ended     bool // see Halt; guarded by updateMu
 	dialled   atomic.Bool
 	onFailure func(*Host)
 	known     atomic.Bool        // the first hosts are
@@ -97,6 +100,11 @@ type Cluster struct {
 	stale     atomic.Bool        // the set of hosts is, by what checks found
 	healthMu  sync.Mutex         // guards the one below
 	failing   []*Host            // since the last set of hosts
+
+	mergeWindow time.Duration // 0: nothing waits
+	updates     *UpdateStats
+	waiting     atomic.Pointer[[]Priority] // all priorities while some wait to be put in force, or nil
+	recent      []recent                   // by priority; guarded by updateMu
 }
 
 // New makes a cluster of its configuration. It starts nothing. An error names
@@ -107,7 +115,7 @@ func New(c *clusterv3.Cluster, o Options) (*Cluster, error) {
 	}
 	cl := &Cluster{
 		proto: c, sink: o.Sink, hostReg: o.Hosts, resolver: o.Resolver, random: o.Random,
-		log: o.Logger, onUpdate: o.OnUpdate, onFailure: o.OnFailure, checked: len(c.GetHealthChecks()) > 0, localZone: o.LocalZone, locality: o.Locality, ready: make(chan struct{}),
+		log: o.Logger, onUpdate: o.OnUpdate, onFailure: o.OnFailure, updates: o.Updates, checked: len(c.GetHealthChecks()) > 0, localZone: o.LocalZone, locality: o.Locality, ready: make(chan struct{}),
 		connectTimeout: 5 * time.Second, bufferLimit: uint32Or(c.GetPerConnectionBufferLimitBytes(), 1<<20),
 	}
 	cl.keepRetries.Store(100)
@@ -127,7 +135,7 @@ func New(c *clusterv3.Cluster, o Options) (*Cluster, error) {
 		cl.Stats.registerDiscovery(o.Registry)
 	}
 	if cl.kind == kindStatic {
-		cl.apply(cl.assignment.specs(), false)
+		cl.apply(cl.assignment.specs())
 		cl.nowKnown()
 	} else {
 		cl.publish(buildPriorities(nil, cl.assignment.weights))
@@ -165,8 +173,16 @@ func (c *Cluster) configure(local string) error {
 	add(err)
 	c.perHostCx, err = perHostLimit(p.GetCircuitBreakers())
 	add(err)
-	add(durationInto(new(time.Duration), "common_lb_config.update_merge_window", p.GetCommonLbConfig().GetUpdateMergeWindow()))
+	add(c.configureMerging())
 	return errors.Join(errs...)
+}
+
+// configureMerging reads the merge window, of which Envoy takes whole milliseconds.
+func (c *Cluster) configureMerging() error {
+	c.mergeWindow = defaultMergeWindow
+	err := durationInto(&c.mergeWindow, "common_lb_config.update_merge_window", c.proto.GetCommonLbConfig().GetUpdateMergeWindow())
+	c.mergeWindow = c.mergeWindow.Truncate(time.Millisecond)
+	return err
 }
 
 func (c *Cluster) configureEndpoints() error {

@@ -89,6 +89,7 @@ func TestNewRefuses(t *testing.T) {
 		{"unknown options", good.with(object{"typed_extension_protocol_options": object{"foo": packed("google.protobuf.Struct", object{"value": object{}})}}), "Didn't find a registered network or http filter or protocol options implementation for name: 'foo'"},
 		{"outlier detection", good.with(object{"outlier_detection": object{}}), "outlier_detection: known but not built"},
 		{"happy eyeballs", good.with(object{"upstream_connection_options": object{"happy_eyeballs_config": object{}}}), "upstream_connection_options.happy_eyeballs_config: known but not built"},
+		{"override_host_status", good.with(object{"common_lb_config": object{"override_host_status": object{"statuses": []string{"HEALTHY"}}}}), "common_lb_config.override_host_status: known but not built"},
 		{"negative merge window", good.with(object{"common_lb_config": object{"update_merge_window": "-1s"}}), "common_lb_config.update_merge_window: Invalid duration: Expected positive duration"},
 		{"connect timeout 0", good.with(object{"connect_timeout": "0s"}), "ConnectTimeout: value must be greater than 0s"},
 	}

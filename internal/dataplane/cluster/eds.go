@@ -96,7 +96,7 @@ func (c *Cluster) Follow(read *Assignment) {
 	next := read.a
 	c.updateMu.Lock()
 	defer c.updateMu.Unlock()
-	policy := !c.assignment.samePolicy(next)
+	policy := c.assignment.policyChange(next, len(c.latest()))
 	c.assignment = next
 	specs := next.unique()
 	next.endpoints = nil // the hosts are what is kept of them
@@ -124,8 +124,10 @@ func (c *Cluster) Stale() {
 	c.sink.Add(c.Stats.AssignmentStale, 1)
 	c.updateMu.Lock()
 	defer c.updateMu.Unlock()
-	c.assignment = &assignment{overprov: 140}
-	c.replace(nil, true)
+	next := &assignment{overprov: 140}
+	policy := c.assignment.policyChange(next, len(c.latest()))
+	c.assignment = next
+	c.replace(nil, policy)
 }
 
 // StaleAfter is an assignment's endpoint_stale_after; 0 for ever.

@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"maps"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -31,9 +30,24 @@ type assignment struct {
 	drop      Drop
 }
 
-// samePolicy reports whether the assignments differ in their endpoints at most.
-func (a *assignment) samePolicy(o *assignment) bool {
-	return a.overprov == o.overprov && a.weighted == o.weighted && a.drop == o.drop && maps.Equal(a.weights, o.weights)
+// policyChange is what an assignment that comes next changes besides endpoints, of
+// clusters with so many priorities.
+func (a *assignment) policyChange(next *assignment, priorities int) (ch change) {
+	ch.extra = a.drop != next.drop
+	if a.overprov != next.overprov || a.weighted != next.weighted {
+		ch.touches.alterAll(priorities)
+	}
+	for k, w := range a.weights {
+		if now, ok := next.weights[k]; !ok || now != w {
+			ch.touches.add(k.priority, altered)
+		}
+	}
+	for k := range next.weights {
+		if _, ok := a.weights[k]; !ok {
+			ch.touches.add(k.priority, altered)
+		}
+	}
+	return ch
 }
 
 // newAssignment reads a load_assignment for a cluster of this kind. All errors

@@ -12,6 +12,7 @@ import (
 const hashing = "envoy.extensions.load_balancing_policies."
 
 // Proves LB-01: both forms of the policies that hash come to the same.
+// Partly proves CM-16: consistent_hashing_lb_config.
 func TestHashConfig(t *testing.T) {
 	ring := HashConfig{Ring: consistent.RingConfig{Least: 1024, Most: 8 << 20}}
 	changed := HashConfig{Ring: consistent.RingConfig{Least: 5, Most: 10, Murmur: true}, ByHostname: true, BalanceFactor: 150}

@@ -23,6 +23,7 @@ func assignTo(t *testing.T, c *Cluster, eps ...object) error {
 // Proves LB-18 for policies that hash. Partly proves LB-19.
 func TestTableFollowsEndpoints(t *testing.T) {
 	c := edsHashed(t)
+	c.mergeWindow = 0
 	if h := c.Hosts().Hashed[0].Choose(1, 0); h != nil {
 		t.Errorf("%v before there are endpoints", h)
 	}

@@ -113,8 +113,8 @@ func (c *Cluster) Used() bool {
 func (c *Cluster) Dialled() { c.dialled.Store(true) }
 
 // FailedByItself says that a response of a host says that it fails
-// (x-envoy-immediate-health-check-fail): it gets no more requests at once. Safe for
-// concurrent use; it does not block.
+// (x-envoy-immediate-health-check-fail): it is taken out as one that fails a check.
+// Safe for concurrent use; it does not block.
 func (c *Cluster) FailedByItself(h *Host) {
 	if !c.checked || h.check.skipped() || c.onFailure == nil {
 		return
@@ -153,21 +153,29 @@ func (c *Cluster) Rebalance() {
 	failing := c.failing
 	c.failing = nil
 	c.healthMu.Unlock()
+	c.reassess(failing)
+}
+
+// reassess makes the set of hosts anew. As in Envoy that touches all priorities.
+// c.updateMu is held.
+func (c *Cluster) reassess(failing []*Host) {
 	var hosts, removed []*Host
-	for _, h := range c.Hosts().Hosts() {
+	known := c.latest()
+	for _, h := range hostsIn(known) {
 		if f := h.Flags(); f&PendingRemoval != 0 && f&FailedActive != 0 {
 			removed = append(removed, h)
 			continue
 		}
 		hosts = append(hosts, h)
 	}
-	touched := make(map[uint32]bool)
+	var t touches
+	t.alterAll(len(known))
+	t.hosts(removed)
 	for _, h := range removed {
-		touched[h.Attributes().Priority] = true
 		h.removed.Store(true)
 	}
-	c.sink.Add(c.Stats.MembershipChange, uint64(len(touched)))
-	c.publish(buildPriorities(hosts, c.assignment.weights))
+	c.sink.Add(c.Stats.MembershipChange, t.moved())
+	c.put(buildPriorities(hosts, c.assignment.weights), t, false)
 	c.told(Update{Hosts: c.Hosts(), Removed: removed, Failed: failing})
 }
 

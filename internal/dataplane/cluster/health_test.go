@@ -213,9 +213,9 @@ func TestReadyAfterFirstRound(t *testing.T) {
 }
 
 // Proves HK-12: the flags as text and as JSON; those of outlier detection, which is
-// not built, never are.
+// not built, never are. Partly proves CM-16: ignore_new_hosts_until_first_hc.
 func TestHealthFlags(t *testing.T) {
-	c := checkedEDS(t, `, "common_lb_config": {"ignore_new_hosts_until_first_hc": true}`)
+	c := checkedEDS(t, `, "common_lb_config": {"ignore_new_hosts_until_first_hc": true, "update_merge_window": "0s"}`)
 	assign(t, c, endpointAt("1.0.0.1", ""))
 	h := c.Hosts().Hosts()[0]
 	for _, tt := range []struct {

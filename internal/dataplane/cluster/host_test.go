@@ -138,7 +138,7 @@ func TestIdentityOfHosts(t *testing.T) {
 			specs := gen.Draw(rt, "specs")
 			before := c.Hosts()
 			updates = nil
-			changed := c.apply(specs, false)
+			changed := c.apply(specs)
 			if changed != (c.Hosts() != before) || changed != (len(updates) == 1) {
 				rt.Fatalf("changed %v, new set %v, %d calls", changed, c.Hosts() != before, len(updates))
 			}

@@ -114,9 +114,9 @@ func (p *Priority) locality(key Locality, weight uint32) *LocalityHosts {
 }
 
 // totals are the numbers behind the membership gauges.
-func (s *HostSet) totals() (total, healthy, degraded, excluded int) {
-	for i := range s.Priorities {
-		p := &s.Priorities[i]
+func totals(of []Priority) (total, healthy, degraded, excluded int) {
+	for i := range of {
+		p := &of[i]
 		total += len(p.Hosts)
 		healthy += len(p.Healthy)
 		degraded += len(p.Degraded)
@@ -126,10 +126,12 @@ func (s *HostSet) totals() (total, healthy, degraded, excluded int) {
 }
 
 // Hosts lists all hosts, by priority and in the order of the configuration.
-func (s *HostSet) Hosts() []*Host {
+func (s *HostSet) Hosts() []*Host { return hostsIn(s.Priorities) }
+
+func hostsIn(priorities []Priority) []*Host {
 	var all []*Host
-	for i := range s.Priorities {
-		all = append(all, s.Priorities[i].Hosts...)
+	for i := range priorities {
+		all = append(all, priorities[i].Hosts...)
 	}
 	return all
 }

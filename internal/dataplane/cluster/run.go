@@ -58,7 +58,7 @@ func (c *Cluster) collect(ctx context.Context, results <-chan resolution) {
 		}
 	}
 	if literals {
-		c.apply(c.dnsSpecs(known), false)
+		c.apply(c.dnsSpecs(known))
 	}
 	for {
 		if len(waiting) == 0 {
@@ -89,7 +89,7 @@ func (c *Cluster) resolved(known [][]netip.Addr, r resolution) {
 		addrs = known[r.endpoint] // servers rotate their answers: that is no change
 	}
 	known[r.endpoint] = addrs
-	if !c.apply(c.dnsSpecs(known), false) {
+	if !c.apply(c.dnsSpecs(known)) {
 		c.sink.Add(c.Stats.UpdateNoRebuild, 1)
 	}
 }

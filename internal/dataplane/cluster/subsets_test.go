@@ -103,7 +103,7 @@ func assigned(t testing.TB, fields object) (c *Cluster, reg *stats.Registry, ass
 // from one subset to another with their metadata.
 // Partly proves LB-15, CM-17.
 func TestSubsetsChange(t *testing.T) {
-	c, reg, assign, stat := assigned(t, nil)
+	c, reg, assign, stat := assigned(t, object{"common_lb_config": object{"update_merge_window": "0s"}})
 	names := c.LB.Subsets
 	find := func(v string) *Subset {
 		m := names.Of(configOf(t, object{"metadata": marked("", object{"a": v})["metadata"]}.String()).GetMetadata())

@@ -10,7 +10,8 @@ import (
 
 // Update is what a change of the hosts did.
 type Update struct {
-	// Hosts is the new set.
+	// Hosts is the set in force. What has changed of weights, health and metadata may
+	// not be in it before the end of the merge window.
 	Hosts *HostSet
 	// Added and Removed are the hosts that came and went. The connections of
 	// removed hosts are to be drained (CM-25).
@@ -20,33 +21,40 @@ type Update struct {
 	Failed []*Host
 }
 
+// change is what an update makes of the hosts.
+type change struct {
+	hosts, added, removed []*Host
+	touches               touches
+	extra                 bool // something that no priority waits with
+}
+
 // reconcile makes the hosts of specs, keeping those of old that are the same
 // (CM-17). It is called by the one goroutine that updates the cluster.
-func (c *Cluster) reconcile(old []*Host, specs []hostSpec) (hosts, added, removed []*Host, changed bool) {
+func (c *Cluster) reconcile(ch *change, old []*Host, specs []hostSpec) {
 	left := newLeftover(old)
-	hosts = make([]*Host, 0, len(specs))
+	ch.hosts = make([]*Host, 0, len(specs))
 	var last *Host
 	for i := range specs {
 		s := &specs[i]
 		h := left.take(s)
 		if h == nil {
 			h = c.newHost(s, last)
-			hosts, added, last = append(hosts, h), append(added, h), h
+			ch.hosts, ch.added, last = append(ch.hosts, h), append(ch.added, h), h
 			continue
 		}
 		h.setFlags(PendingRemoval, 0)
 		if !h.where.Load().equal(&s.where) { // a logical host moved
 			where := s.where
 			h.where.Store(&where)
-			changed = true
+			ch.extra = true
 		}
-		if !h.Attributes().equal(&s.attrs) {
+		if was := h.Attributes(); !was.equal(&s.attrs) {
+			ch.touches.attributes(was, &s.attrs)
 			c.store(h, &s.attrs, last)
-			changed = true
 		}
-		hosts, last = append(hosts, h), h
+		ch.hosts, last = append(ch.hosts, h), h
 	}
-	return hosts, added, left.rest(), changed
+	ch.removed = left.rest()
 }
 
 func (c *Cluster) newHost(s *hostSpec, before *Host) *Host {
@@ -94,50 +102,44 @@ func (c *Cluster) store(h *Host, attrs *Attributes, before *Host) {
 }
 
 // apply replaces the hosts by those of specs. It reports whether anything
-// changed; policy says that something else than the hosts did.
-func (c *Cluster) apply(specs []hostSpec, policy bool) bool {
+// changed.
+func (c *Cluster) apply(specs []hostSpec) bool {
 	c.updateMu.Lock()
 	defer c.updateMu.Unlock()
-	return c.replace(specs, policy)
+	return c.replace(specs, change{})
 }
 
-// replace is apply with c.updateMu held.
-func (c *Cluster) replace(specs []hostSpec, policy bool) bool {
+// replace is apply with c.updateMu held, and with what has changed besides the hosts.
+func (c *Cluster) replace(specs []hostSpec, ch change) bool {
 	for i := range specs {
 		c.countMatch(specs[i].attrs.TransportSocket)
 	}
 	var old []*Host
-	before := c.hosts.Load()
-	if before != nil {
-		old = before.Hosts()
+	if c.hosts.Load() == nil {
+		ch.extra = true
+	} else {
+		old = hostsIn(c.latest())
 	}
-	hosts, added, removed, changed := c.reconcile(old, specs)
+	c.reconcile(&ch, old, specs)
 	if c.checked {
-		hosts, removed = c.keep(hosts, removed)
+		ch.hosts, ch.removed = c.keep(ch.hosts, ch.removed)
 	}
-	if before != nil && !changed && !policy && len(added)+len(removed) == 0 && sameOrder(old, hosts) {
-		return false
-	}
-	c.sink.Add(c.Stats.MembershipChange, touched(added, removed))
-	for _, h := range removed {
-		h.removed.Store(true)
-	}
-	c.publish(buildPriorities(hosts, c.assignment.weights))
-	c.told(Update{Hosts: c.Hosts(), Added: added, Removed: removed})
-	return true
-}
-
-// touched is how many priorities have hosts that came or went.
-func touched(added, removed []*Host) uint64 {
-	var seen []uint32
-	for _, list := range [...][]*Host{added, removed} {
-		for _, h := range list {
-			if p := h.Attributes().Priority; !slices.Contains(seen, p) {
-				seen = append(seen, p)
-			}
+	ch.touches.hosts(ch.added)
+	ch.touches.hosts(ch.removed)
+	if !ch.touches.any() {
+		// Else the order comes in force with the rest.
+		ch.extra = ch.extra || !sameOrder(old, ch.hosts)
+		if !ch.extra {
+			return false
 		}
 	}
-	return uint64(len(seen))
+	c.sink.Add(c.Stats.MembershipChange, ch.touches.moved())
+	for _, h := range ch.removed {
+		h.removed.Store(true)
+	}
+	c.put(buildPriorities(ch.hosts, c.assignment.weights), ch.touches, ch.extra)
+	c.told(Update{Hosts: c.Hosts(), Added: ch.added, Removed: ch.removed})
+	return true
 }
 
 // keep keeps the hosts that are gone and healthy (CM-12). One whose address is there
@@ -158,18 +160,19 @@ func (c *Cluster) keep(hosts, gone []*Host) (all, removed []*Host) {
 	return hosts, removed
 }
 
-func sameOrder(a, b []*Host) bool {
-	if len(a) != len(b) {
-		return false
+// sameOrder reports whether hosts are in the order in which they were.
+func sameOrder(before, now []*Host) bool {
+	if slices.Equal(before, now) {
+		return true
 	}
 	// Both are by priority once they are in a set; the order of specs within a
 	// priority is all that can differ.
-	rank := make(map[*Host]int, len(a))
-	for i, h := range a {
+	rank := make(map[*Host]int, len(before))
+	for i, h := range before {
 		rank[h] = i
 	}
 	last := make(map[uint32]int)
-	for _, h := range b {
+	for _, h := range now {
 		p := h.Attributes().Priority
 		if r, seen := last[p]; seen && rank[h] < r {
 			return false
@@ -208,7 +211,8 @@ func (c *Cluster) prepare(set, before *HostSet) {
 // membership and circuit breakers. Call it before statistics are read. Safe
 // for concurrent use.
 func (c *Cluster) PublishGauges() {
-	total, healthy, degraded, excluded := c.Hosts().totals()
+	known := c.latest()
+	total, healthy, degraded, excluded := totals(known)
 	s, sink := c.Stats, c.sink
 	sink.GaugeSet(s.MembershipTotal, int64(total))
 	sink.GaugeSet(s.MembershipHealthy, int64(healthy))
@@ -216,7 +220,7 @@ func (c *Cluster) PublishGauges() {
 	sink.GaugeSet(s.MembershipExcluded, int64(excluded))
 	sink.GaugeSet(s.WarmingState, flag(!c.isReady()))
 	if c.kind == kindStrictDNS || c.kind == kindEDS {
-		sink.GaugeSet(s.MaxHostWeight, int64(maxWeight(c.Hosts())))
+		sink.GaugeSet(s.MaxHostWeight, int64(maxWeight(known)))
 	}
 	if c.LB.Subsets != nil {
 		c.gaugeSubsets(c.Hosts().Subsets)
@@ -258,10 +262,10 @@ func flag(b bool) int64 {
 }
 
 // maxWeight is the largest weight of a host, at least 1, as Envoy measures it.
-func maxWeight(s *HostSet) uint32 {
+func maxWeight(of []Priority) uint32 {
 	m := uint32(1)
-	for i := range s.Priorities {
-		for _, h := range s.Priorities[i].Hosts {
+	for i := range of {
+		for _, h := range of[i].Hosts {
 			m = max(m, h.Weight())
 		}
 	}

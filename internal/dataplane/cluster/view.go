@@ -58,7 +58,7 @@ func (c *Cluster) View(ctx context.Context) (View, error) {
 		EDSServiceName: c.proto.GetEdsClusterConfig().GetServiceName(),
 		Default:        c.breakers[DefaultPriority].view(), High: c.breakers[HighPriority].view(),
 	}
-	hosts := c.Hosts().Hosts()
+	hosts := hostsIn(c.latest())
 	var ids []stats.Counter
 	for _, h := range hosts {
 		ids = append(ids, h.Stats.list()...)

@@ -403,7 +403,7 @@ func eds(t testing.TB, fields string) (c *cluster.Cluster, reg *stats.Registry, 
 // back; while nothing of it changes, its turns go on.
 // Partly proves LB-15.
 func TestPickersFollowSubsets(t *testing.T) {
-	c, reg, assign := eds(t, `"lb_subset_config": {"subset_selectors": [{"keys": ["a"]}, {"keys": ["one"], "single_host_per_subset": true}]}`)
+	c, reg, assign := eds(t, `"lb_subset_config": {"subset_selectors": [{"keys": ["a"]}, {"keys": ["one"], "single_host_per_subset": true}]}, "common_lb_config": {"update_merge_window": "0s"}`)
 	p := picking(c, reg, 1)
 	want := func(what string, hosts, single string) {
 		t.Helper()

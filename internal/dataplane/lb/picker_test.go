@@ -210,7 +210,7 @@ func TestTrafficFollowsHealth(t *testing.T) {
 }
 
 // Proves LB-10 with hosts: panic uses all of them and is counted; with the
-// threshold at 0, or fail_traffic_on_panic, there is none.
+// threshold at 0, or fail_traffic_on_panic, there is none. Partly proves CM-16: panic.
 func TestPanicUsesAllHosts(t *testing.T) {
 	groups := group{healthy: 1, down: 9}
 	c, reg := made(t, nil, groups)
