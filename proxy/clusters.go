@@ -59,6 +59,7 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 		Registry: lease.Scope,
 		Hosts:    p.stat.Hidden(), Sink: p.stat.Main(), Resolver: p.o.Resolver, Logger: p.component("upstream"),
 		Updates:      &p.server.UpdateStats,
+		MergeBatches: p.mergesBatches,
 		LocalCluster: p.cfg.GetClusterManager().GetLocalClusterName(),
 		Locality:     cluster.LocalityOf(p.cfg.GetNode().GetLocality()),
 		OnUpdate: func(u cluster.Update) {
@@ -99,6 +100,13 @@ func (p *Proxy) clusterWith(c *clusterv3.Cluster, lease *stats.Lease) (*clusterE
 		return nil, fmt.Errorf("cluster %q: %w", c.GetName(), err)
 	}
 	return e, nil
+}
+
+// mergesBatches reports whether Envoy would merge changes of endpoints by EDS: its runtime
+// says no by default.
+func (p *Proxy) mergesBatches() bool {
+	apart, set := p.rt.Load().Bool("envoy.reloadable_features.enable_batch_aware_update")
+	return set && !apart
 }
 
 // hostsChanged tells the workers that a cluster has other hosts, if that

@@ -32,13 +32,18 @@ func only(healthy int, name string, addresses ...string) *endpointv3.ClusterLoad
 	return la
 }
 
+// merging is byHeader where changes by EDS are merged, too.
+var merging = byHeader + `
+layered_runtime: {layers: [{name: s, static_layer: {envoy.reloadable_features.enable_batch_aware_update: false}}]}
+`
+
 // The first change of a health is in force with the next request, a second one when the
 // window ends, and one that comes with a new host at once. A cluster that goes, or is
 // replaced, takes along what waits.
 // Partly proves CM-16: update_merge_window, as requests see it, and its counters.
 func TestUpdatesAreMerged(t *testing.T) {
 	a, b := namedBackend(t, "a"), namedBackend(t, "b")
-	r := start(t, byHeader, newSource().by)
+	r := start(t, merging, newSource().by)
 	res := r.Resources()
 	give := func(healthy int, name string, more ...string) {
 		t.Helper()
@@ -74,4 +79,19 @@ func TestUpdatesAreMerged(t *testing.T) {
 		r.becomesStat(t, "cluster_manager.cluster_updated_via_merge", "1")
 	}
 	same(t, "a cluster that has replaced another", r.to(t, "replaced"), "200 a")
+}
+
+// By default changes by EDS do not wait for each other.
+// Partly proves CM-16: what is merged by default is what Envoy 1.40 merges.
+func TestBatchesAreNotMerged(t *testing.T) {
+	a, b := namedBackend(t, "a"), namedBackend(t, "b")
+	r := start(t, byHeader, newSource().by)
+	res := r.Resources()
+	must(t, res.SetCluster(mergingCluster("x", time.Hour), "1"))
+	must(t, res.SetEndpoints(nil, only(0, "x", a, b), "1"))
+	r.expect(t, "x", "200 a")
+	for i := range 5 {
+		must(t, res.SetEndpoints(nil, only((i+1)%2, "x", a, b), "2"))
+		same(t, "a change", r.to(t, "x"), []string{"200 b", "200 a"}[i%2])
+	}
 }

@@ -13,15 +13,16 @@ import (
 // mergeWindow is long enough for several changes of a file.
 const mergeWindow = 3 * time.Second
 
-// merging has a cluster whose endpoints are in a file, and one that merges nothing.
-func merging() map[string]string {
+// merging has a cluster whose endpoints are in a file, and one that merges nothing. The
+// runtime says what of changes by EDS, which are batches to Envoy.
+func merging(runtime string) map[string]string {
 	cluster := func(name, window string) string {
 		return `{name: ` + name + `, type: EDS, connect_timeout: 1s, common_lb_config: {update_merge_window: ` + window + `},
 			eds_cluster_config: {eds_config: {resource_api_version: V3, path_config_source: {path: "${dir}/` + name + `.yaml"}}}}`
 	}
 	return map[string]string{
 		"bootstrap.json": `{"node": {"id": "id", "cluster": "c"}, "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}},
-			"layered_runtime": {"layers": [{"name": "s", "static_layer": {"envoy.reloadable_features.enable_batch_aware_update": false}}]},
+			"layered_runtime": {"layers": [{"name": "s", "static_layer": {` + runtime + `}}]},
 			"dynamic_resources": {"cds_config": {"resource_api_version": "V3", "path_config_source": {"path": "${dir}/cds.yaml"}}}}`,
 		"cds.yaml": `resources:
 - {"@type": type.googleapis.com/envoy.config.cluster.v3.Cluster, ` + cluster("merged", mergeWindow.String())[1:] + `
@@ -69,12 +70,21 @@ func updates(s *side) string {
 }
 
 // Each kind of change of endpoints counts as in Envoy, at once or when the window
-// ends. Envoy 1.40 does not merge batches unless its runtime says so, which it does here;
-// docs/differences.md tells of it.
+// ends. Envoy 1.40 does not merge batches unless its runtime says so.
 // Partly proves CM-16: update_merge_window and its counters.
 func TestMergedUpdatesAreCounted(t *testing.T) {
 	t.Parallel()
-	p := startPair(t, merging())
+	for name, runtime := range map[string]string{"merged": `"envoy.reloadable_features.enable_batch_aware_update": false`, "by default": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			countUpdates(t, startPair(t, merging(runtime)))
+		})
+	}
+}
+
+// countUpdates compares both proxies after each change.
+func countUpdates(t *testing.T, p pair) {
+	t.Helper()
 	written := map[string]int{"merged": 1, "whole": 1}
 	seen := func(name string) {
 		t.Helper()

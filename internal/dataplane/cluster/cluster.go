@@ -49,6 +49,9 @@ type Options struct {
 	OnUpdate func(Update)
 	// Updates are counted by Sink; nil counts none of them.
 	Updates *UpdateStats
+	// MergeBatches reports whether changes that come together, by EDS, are merged as
+	// others are (update_merge_window). Nil: they come in force at once, as in Envoy.
+	MergeBatches func() bool
 	// OnFailure is called with a host that said itself that it fails
 	// ([Cluster.FailedByItself]), on any goroutine. It must not block.
 	OnFailure func(*Host)
@@ -103,6 +106,7 @@ type Cluster struct {
 
 	mergeWindow time.Duration // 0: nothing waits
 	updates     *UpdateStats
+	batches     func() bool                // see Options.MergeBatches; nil: never
 	waiting     atomic.Pointer[[]Priority] // all priorities while some wait to be put in force, or nil
 	recent      []recent                   // by priority; guarded by updateMu
 }
@@ -115,7 +119,7 @@ func New(c *clusterv3.Cluster, o Options) (*Cluster, error) {
 	}
 	cl := &Cluster{
 		proto: c, sink: o.Sink, hostReg: o.Hosts, resolver: o.Resolver, random: o.Random,
-		log: o.Logger, onUpdate: o.OnUpdate, onFailure: o.OnFailure, updates: o.Updates, checked: len(c.GetHealthChecks()) > 0, localZone: o.LocalZone, locality: o.Locality, ready: make(chan struct{}),
+		log: o.Logger, onUpdate: o.OnUpdate, onFailure: o.OnFailure, updates: o.Updates, batches: o.MergeBatches, checked: len(c.GetHealthChecks()) > 0, localZone: o.LocalZone, locality: o.Locality, ready: make(chan struct{}),
 		connectTimeout: 5 * time.Second, bufferLimit: uint32Or(c.GetPerConnectionBufferLimitBytes(), 1<<20),
 	}
 	cl.keepRetries.Store(100)

@@ -175,7 +175,7 @@ func (c *Cluster) reassess(failing []*Host) {
 		h.removed.Store(true)
 	}
 	c.sink.Add(c.Stats.MembershipChange, t.moved())
-	c.put(buildPriorities(hosts, c.assignment.weights), t, false)
+	c.put(buildPriorities(hosts, c.assignment.weights), &change{touches: t})
 	c.told(Update{Hosts: c.Hosts(), Removed: removed, Failed: failing})
 }
 

@@ -125,7 +125,7 @@ func TestTransportSocketMatch(t *testing.T) {
 func TestIdentityOfHosts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var updates []Update
-		c, _ := build(t, `{"name":"c"}`, func(o *Options) { o.OnUpdate = func(u Update) { updates = append(updates, u) } })
+		c, _ := build(t, `{"name":"c","common_lb_config":{"update_merge_window":"0s"}}`, func(o *Options) { o.OnUpdate = func(u Update) { updates = append(updates, u) } })
 		updates = nil
 		gen := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) hostSpec {
 			return hostSpec{

@@ -104,16 +104,34 @@ func (c *Cluster) latest() []Priority {
 }
 
 // put makes priorities what is known. What was touched comes in force now or at the
-// end of the merge window; extra is a change besides that never waits. c.updateMu is
-// held.
-func (c *Cluster) put(priorities []Priority, touched touches, extra bool) {
-	now := extra
-	for p, what := range touched {
+// end of the merge window. c.updateMu is held.
+func (c *Cluster) put(priorities []Priority, ch *change) {
+	if ch.batch && (c.batches == nil || !c.batches()) {
+		c.putBatch(priorities, ch)
+		return
+	}
+	now := ch.extra
+	for p, what := range ch.touches {
 		if what != untouched && !c.mayWait(p, what) {
 			now = true
 		}
 	}
 	c.enforce(priorities, now)
+}
+
+// putBatch puts all that was touched in force. As in Envoy that is one update, and the
+// windows of others are not its own. c.updateMu is held.
+func (c *Cluster) putBatch(priorities []Priority, ch *change) {
+	for p, what := range ch.touches {
+		if what != untouched && p < len(c.recent) && c.recent[p].wait != nil {
+			c.recent[p].cancel()
+			c.count((*UpdateStats).cancelled)
+		}
+	}
+	if c.isReady() && ch.touches.any() {
+		c.count((*UpdateStats).updated)
+	}
+	c.enforce(priorities, true)
 }
 
 // mayWait decides whether what was touched of a priority is put in force at the end

@@ -19,13 +19,14 @@ type merged struct {
 	reg     *stats.Registry
 	updates UpdateStats
 	told    []Update
+	apart   bool // changes by EDS are not merged
 }
 
 func mergedEDS(t *testing.T, fields string) *merged {
 	t.Helper()
 	m := &merged{t: t}
 	m.c, m.reg = build(t, strings.Replace(edsClusterJSON, `{"name"`, `{`+fields+`"name"`, 1), func(o *Options) {
-		o.Updates = &m.updates
+		o.Updates, o.MergeBatches = &m.updates, func() bool { return !m.apart }
 		o.OnUpdate = func(u Update) { m.told = append(m.told, u) }
 	})
 	stats.Fill(m.reg.Scope(""), "", &m.updates)
@@ -81,6 +82,37 @@ func bubble(t *testing.T, fields string, test func(m *merged)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { //nolint:thelper // the test itself
 		test(mergedEDS(t, fields))
+	})
+}
+
+// Changes by EDS are in force at once unless that is asked for, and take along what
+// health checks let wait; the window is theirs alone.
+// Partly proves CM-16: what is merged by default is what Envoy 1.40 merges.
+func TestBatchesAreNotMerged(t *testing.T) {
+	bubble(t, "", func(m *merged) {
+		m.apart = true
+		weight := func() int { return int(m.c.Hosts().Hosts()[0].Weight()) }
+		sets := map[*HostSet]bool{}
+		for w := 1; w <= 5; w++ {
+			m.assign([]ep{{"1.0.0.1", w}})
+			sets[m.c.Hosts()] = true
+			if weight() != w {
+				m.t.Errorf("weight %d, want %d", weight(), w)
+			}
+		}
+		if len(sets) != 5 {
+			m.t.Errorf("%d sets of hosts for 5 changes", len(sets))
+		}
+		m.counts("by EDS", 4, 0, 0, 0)
+		for range 2 {
+			m.c.stale.Store(true)
+			m.c.Rebalance()
+		}
+		m.counts("by health", 5, 0, 0, 1)
+		m.assign([]ep{{"1.0.0.1", 6}})
+		m.counts("by EDS while health waits", 6, 0, 1, 1)
+		sleep(time.Hour)
+		m.counts("an hour later", 6, 0, 1, 1)
 	})
 }
 

@@ -26,6 +26,7 @@ type change struct {
 	hosts, added, removed []*Host
 	touches               touches
 	extra                 bool // something that no priority waits with
+	batch                 bool // it came together, by EDS
 }
 
 // reconcile makes the hosts of specs, keeping those of old that are the same
@@ -137,7 +138,7 @@ func (c *Cluster) replace(specs []hostSpec, ch change) bool {
 	for _, h := range ch.removed {
 		h.removed.Store(true)
 	}
-	c.put(buildPriorities(ch.hosts, c.assignment.weights), ch.touches, ch.extra)
+	c.put(buildPriorities(ch.hosts, c.assignment.weights), &ch)
 	c.told(Update{Hosts: c.Hosts(), Added: ch.added, Removed: ch.removed})
 	return true
 }
