@@ -129,35 +129,43 @@ func TestAloneIsNotGathered(t *testing.T) {
 	round(l)
 }
 
+// pausing makes two connections, of which the first pauses the second, and what is
+// told of that.
+func pausing(t testing.TB, l *Loop) (conns []*Conn, peers []*os.File, got *string, hs []*teller) {
+	t.Helper()
+	conns, peers = ofPairs(t, l, 2)
+	got = new(string)
+	hs = tellers(conns, func(i int, data []byte) {
+		if i == 0 {
+			conns[1].Pause()
+		} else {
+			*got += string(data)
+		}
+	})
+	return conns, peers, got, hs
+}
+
 // A connection that another one pauses hears nothing until it is resumed, although
 // its bytes were received, and then everything in order.
 func TestPausedByAnother(t *testing.T) {
 	onSockets(t, func(t *testing.T, o Options) {
 		l := still(t, o)
-		conns, peers := ofPairs(t, l, 2)
-		var got string
-		tellers(conns, func(i int, data []byte) {
-			if i == 0 {
-				conns[1].Pause()
-			} else {
-				got += string(data)
-			}
-		})
+		conns, peers, got, _ := pausing(t, l)
 		sent(t, peers[0], "pause")
 		sent(t, peers[1], "one ")
 		round(l)
 		sent(t, peers[1], "two")
 		round(l)
-		if got != "" || conns[1].Received() != 4 {
-			t.Fatalf("a paused connection was given %q; %d bytes received", got, conns[1].Received())
+		if *got != "" || conns[1].Received() != 4 {
+			t.Fatalf("a paused connection was given %q; %d bytes received", *got, conns[1].Received())
 		}
 		conns[1].Resume()
-		if got != "" {
-			t.Fatalf("%q came within Resume", got)
+		if *got != "" {
+			t.Fatalf("%q came within Resume", *got)
 		}
 		round(l)
-		if got != "one two" || len(l.withheld) != 0 {
-			t.Errorf("got %q; %d connections have bytes withheld", got, len(l.withheld))
+		if *got != "one two" || len(l.withheld) != 0 {
+			t.Errorf("got %q; %d connections have bytes withheld", *got, len(l.withheld))
 		}
 	})
 }
@@ -165,29 +173,21 @@ func TestPausedByAnother(t *testing.T) {
 // So it is if it is paused again before its bytes were delivered.
 func TestPausedAgain(t *testing.T) {
 	l := still(t, Options{})
-	conns, peers := ofPairs(t, l, 2)
-	var got string
-	tellers(conns, func(i int, data []byte) {
-		if i == 0 {
-			conns[1].Pause()
-		} else {
-			got += string(data)
-		}
-	})
+	conns, peers, got, _ := pausing(t, l)
 	sent(t, peers[0], "pause")
 	sent(t, peers[1], "one ")
 	round(l)
 	conns[1].Resume()
 	conns[1].Pause()
 	round(l)
-	if got != "" {
-		t.Fatalf("a paused connection was given %q", got)
+	if *got != "" {
+		t.Fatalf("a paused connection was given %q", *got)
 	}
 	sent(t, peers[1], "two")
 	conns[1].Resume()
 	round(l)
-	if got != "one two" {
-		t.Errorf("got %q", got)
+	if *got != "one two" {
+		t.Errorf("got %q", *got)
 	}
 }
 
@@ -199,15 +199,7 @@ func TestEndOfPaused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := still(t, Options{})
-			conns, peers := ofPairs(t, l, 2)
-			var got string
-			hs := tellers(conns, func(i int, data []byte) {
-				if i == 0 {
-					conns[1].Pause()
-				} else {
-					got += string(data)
-				}
-			})
+			conns, peers, got, hs := pausing(t, l)
 			sent(t, peers[0], "pause")
 			sent(t, peers[1], "one ")
 			round(l)
@@ -218,15 +210,15 @@ func TestEndOfPaused(t *testing.T) {
 			for range 3 {
 				round(l)
 			}
-			if name == "half" && (got != "" || hs[1].ended) {
-				t.Fatalf("a paused connection was given %q, its end: %v", got, hs[1].ended)
+			if name == "half" && (*got != "" || hs[1].ended) {
+				t.Fatalf("a paused connection was given %q, its end: %v", *got, hs[1].ended)
 			}
 			conns[1].Resume()
 			for range 3 {
 				round(l)
 			}
-			if got != "one two" || !hs[1].ended {
-				t.Errorf("got %q, the end: %v", got, hs[1].ended)
+			if *got != "one two" || !hs[1].ended {
+				t.Errorf("got %q, the end: %v", *got, hs[1].ended)
 			}
 		})
 	}
