@@ -2,11 +2,8 @@ package proxy_test
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +14,6 @@ import (
 	"github.com/xebec-proxy/xebec/filter"
 	"github.com/xebec-proxy/xebec/filter/header"
 	"github.com/xebec-proxy/xebec/internal/app/proxyrun"
-	"github.com/xebec-proxy/xebec/internal/testcert"
 	"github.com/xebec-proxy/xebec/proxy"
 )
 
@@ -67,16 +63,8 @@ func newGated(t *testing.T, secure bool, s *site) *gated {
 	t.Helper()
 	v := &gated{gate: &turnstile{closed: make(chan struct{}), open: make(chan struct{})}}
 	if secure {
-		a, err := testcert.NewAuthority("test")
-		must(t, err)
-		certPEM, keyPEM, err := a.Issue("localhost")
-		must(t, err)
-		cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-		must(t, os.WriteFile(cert, certPEM, 0o600))
-		must(t, os.WriteFile(key, keyPEM, 0o600))
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(a.PEM())
-		v.secure = &tls.Config{RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS13}
+		cert, key := certificates(t)
+		v.secure = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // a test
 		s.chain = tlsSocket(cert, key) + ","
 	}
 	kind := filter.HTTPType{Config: (*wrapperspb.StringValue)(nil), New: func(proto.Message, *filter.Env) (filter.HTTPFactory, error) {

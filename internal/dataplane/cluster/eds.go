@@ -97,7 +97,6 @@ func (c *Cluster) Follow(read *Assignment) {
 	c.updateMu.Lock()
 	defer c.updateMu.Unlock()
 	policy := c.assignment.policyChange(next, len(c.latest()))
-	policy.batch = true
 	c.assignment = next
 	specs := next.unique()
 	next.endpoints = nil // the hosts are what is kept of them
@@ -127,7 +126,6 @@ func (c *Cluster) Stale() {
 	defer c.updateMu.Unlock()
 	next := &assignment{overprov: 140}
 	policy := c.assignment.policyChange(next, len(c.latest()))
-	policy.batch = true
 	c.assignment = next
 	c.replace(nil, policy)
 }

@@ -30,10 +30,10 @@ type assignment struct {
 	drop      Drop
 }
 
-// policyChange is what an assignment that comes next changes besides endpoints, of
-// clusters with so many priorities.
-func (a *assignment) policyChange(next *assignment, priorities int) (ch change) {
-	ch.extra = a.drop != next.drop
+// policyChange is what an assignment that comes next, by EDS, changes besides endpoints,
+// of clusters with so many priorities.
+func (a *assignment) policyChange(next *assignment, priorities int) change {
+	ch := change{batch: true, extra: a.drop != next.drop}
 	if a.overprov != next.overprov || a.weighted != next.weighted {
 		ch.touches.alterAll(priorities)
 	}

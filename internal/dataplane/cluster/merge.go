@@ -8,7 +8,8 @@ import (
 )
 
 // UpdateStats are the counters of updates (CM-16), which all clusters share. As in
-// Envoy each counts priorities, once the cluster serves.
+// Envoy each counts priorities, but a change by EDS that is not merged once, and nothing
+// before the cluster serves.
 type UpdateStats struct {
 	// ClusterUpdated counts what was put in force at once.
 	ClusterUpdated stats.Counter `stat:"cluster_manager.cluster_updated"`
